@@ -1,0 +1,59 @@
+# Everything installs itself: `make run` and `make test` work on a bare checkout.
+
+PYTHON ?= python3
+UV := .tools/uv/bin/uv
+COMPILE := $(UV) pip compile --quiet --upgrade --generate-hashes --universal --no-emit-index-url \
+	--python-version 3.11
+CODE := $(wildcard src tests tools benchmarks)
+
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+.PHONY: help setup setup-dev run test test-long lint format demo bench lock clean
+
+help: ## Show what there is
+	@printf 'Quillpost. The commands:\n\n'
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | \
+		while IFS='|' read -r name text; do printf '%-18s %s\n' "$$name" "$$text"; done
+
+setup: ## Install Quillpost into .venv, all that it needs and no more
+	@$(PYTHON) tools/bootstrap.py run
+
+setup-dev:
+	@$(PYTHON) tools/bootstrap.py dev
+
+run: setup ## Start the service, the workers and the database, and print where to look
+	@.venv/bin/quillpost serve --welcome
+
+test: setup-dev ## Run the whole test suite
+	@.venv/bin/pytest -n auto -m "not long"
+
+test-long: setup-dev ## Run the proofs that take long
+	@.venv/bin/pytest -n auto -m long
+
+lint: setup-dev ## Check format, style, types and the direction of imports
+	.venv/bin/ruff format --check $(CODE)
+	.venv/bin/ruff check $(CODE)
+	.venv/bin/mypy
+	.venv/bin/mypy tools/*.py
+	.venv/bin/lint-imports
+
+format: setup-dev ## Put the code into our format
+	@.venv/bin/ruff check --fix-only --quiet $(CODE)
+	@.venv/bin/ruff format $(CODE)
+
+demo: setup ## Send one of each piece in testing mode and follow it to the door
+	@.venv/bin/quillpost demo
+
+bench: setup-dev ## Measure ourselves against peers; ONLY=name for one table
+	@.venv/bin/python -m benchmarks $(ONLY)
+
+lock: setup-dev ## Pin the newest versions of everything that we depend on
+	$(COMPILE) requirements/uv.in -o requirements/uv.txt
+	$(COMPILE) requirements/build.in -o requirements/build.txt
+	$(COMPILE) pyproject.toml -o requirements/run.txt
+	$(COMPILE) pyproject.toml --extra dev -c requirements/run.txt -o requirements/dev.txt
+	$(COMPILE) requirements/s3.in -o requirements/s3.txt
+
+clean: ## Remove what was installed and built; your data in var/ stays
+	rm -rf .venv .tools .mypy_cache .ruff_cache .hypothesis .import_linter_cache out
+	find $(CODE) -name __pycache__ -prune -exec rm -rf {} +

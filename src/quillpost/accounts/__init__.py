@@ -1,0 +1,1 @@
+"""Accounts, sub accounts and the tokens that act for them."""

@@ -1,0 +1,177 @@
+"""Opening accounts, minting tokens and recognising their holders."""
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from quillpost.accounts.rules import SCOPES, Allowance, Caller
+from quillpost.database import Database, Tenant, Tx
+from quillpost.database.tables import accounts, sub_accounts, tokens
+from quillpost.kit import tokens as token_format
+from quillpost.kit.errors import Invalid, Refused, Unauthenticated
+
+WINDOW_SECONDS = 60
+
+AUTHENTICATE = sa.text("select * from authenticate(:digest, :seconds)")
+COUNT = sa.text("select * from count_call(:key, :seconds)")
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """The sending side of a piece: what `%YOUR_NAME%` stands for, and where returns go."""
+
+    name: str | None
+    company: str | None
+    return_name: str | None
+    return_address: str | None
+    return_address2: str | None
+    return_city: str | None
+    return_province: str | None
+    return_postal_code: str | None
+
+
+def tenant(who: Caller) -> Tenant:
+    return Tenant(who.account_id, who.sub_account_id, who.mode)
+
+
+def authenticate(db: Database, token: str, *, limit: int) -> tuple[Caller, Allowance]:
+    """The token's holder, this call counted; `Unauthenticated` for anything else."""
+    if not token_format.looks_valid(token):
+        raise Unauthenticated
+    with db.anonymous() as tx:
+        row = tx.execute(
+            AUTHENTICATE, {"digest": token_format.digest(token), "seconds": WINDOW_SECONDS}
+        ).first()
+    if row is None:
+        raise Unauthenticated
+    caller = Caller(
+        account_id=row.account_id,
+        mode=row.mode,
+        sub_account_id=row.sub_account_id,
+        token_id=row.token_id,
+        scopes=None if row.scopes is None else frozenset(row.scopes),
+    )
+    return caller, Allowance(limit, row.used, row.resets_in)
+
+
+def count_stranger(db: Database, address: str, *, limit: int) -> Allowance:
+    """One more call from a network address that shows no good token."""
+    with db.anonymous() as tx:
+        row = tx.execute(COUNT, {"key": f"address:{address}", "seconds": WINDOW_SECONDS}).one()
+    return Allowance(limit, row.used, row.resets_in)
+
+
+def open_account(tx: Tx, *, email: str, name: str, is_operator: bool = False, now: datetime) -> int:
+    """A new account's id. Takes the worker's transaction: nobody is in it yet."""
+    if tx.execute(sa.select(accounts.c.id).where(sa.func.lower(accounts.c.email) == email.lower())).first():
+        raise Invalid({"email": [f"An account with the e-mail {email} exists already."]})
+    made = tx.execute(
+        sa.insert(accounts)
+        .values(
+            email=email, name=name, is_operator=is_operator, test_mode=False,
+            created_at=now, updated_at=now,
+        )
+        .returning(accounts.c.id)
+    )  # fmt: skip
+    return int(made.scalar_one())
+
+
+def find_account(tx: Tx, email: str) -> int:
+    """The id of the account with this e-mail."""
+    found = tx.execute(
+        sa.select(accounts.c.id).where(sa.func.lower(accounts.c.email) == email.lower())
+    ).scalar()
+    if found is None:
+        raise Refused(f"There is no account with the e-mail {email}.")
+    return int(found)
+
+
+def mint_token(
+    tx: Tx,
+    account_id: int,
+    *,
+    mode: str,
+    name: str,
+    scopes: Sequence[str] | None = None,
+    sub_account_id: int | None = None,
+    now: datetime,
+) -> str:
+    """A new token, readable here and never again: only its digest is kept."""
+    unknown = [scope for scope in scopes or () if scope not in SCOPES]
+    if unknown:
+        raise Invalid({"scopes": [f"Unknown scope {unknown[0]}. Known scopes: {', '.join(SCOPES)}."]})
+    token = token_format.mint("live" if mode == "live" else "test", secrets.token_bytes(24))
+    tx.execute(
+        sa.insert(tokens).values(
+            account_id=account_id,
+            sub_account_id=sub_account_id,
+            name=name,
+            mode=mode,
+            digest=token_format.digest(token),
+            scopes=list(scopes) if scopes is not None else None,
+            created_at=now,
+        )
+    )
+    return token
+
+
+def require_sub_account(tx: Tx, sub_account_id: int) -> None:
+    """Raise unless it is one of the caller's own: unknown and another's answer alike."""
+    found = tx.execute(sa.select(sub_accounts.c.id).where(sub_accounts.c.id == sub_account_id)).first()
+    if found is None:
+        raise Refused("Sub Account ID does not exist")
+
+
+def sender_of(tx: Tx, who: Caller, sub_account_id: int | None) -> Sender:
+    """Who a piece is from when the call does not say: the sub account, else the account."""
+    account = tx.execute(sa.select(accounts).where(accounts.c.id == who.account_id)).one()
+    home = account
+    if sub_account_id is not None:
+        sub = tx.execute(sa.select(sub_accounts).where(sub_accounts.c.id == sub_account_id)).first()
+        if sub is not None and sub.return_address:
+            home = sub
+    return Sender(
+        name=account.name,
+        company=account.company,
+        return_name=home.return_name,
+        return_address=home.return_address,
+        return_address2=home.return_address2,
+        return_city=home.return_city,
+        return_province=home.return_state,
+        return_postal_code=home.return_postal_code,
+    )
+
+
+def sub_account_shape(tx: Tx, sub_account_id: int | None) -> dict[str, object] | None:
+    """The sub account as a send response carries it."""
+    if sub_account_id is None:
+        return None
+    row = tx.execute(sa.select(sub_accounts).where(sub_accounts.c.id == sub_account_id)).one()
+    names = ("return_name", "return_address", "return_address2", "return_city", "return_state")
+    return {
+        "id": row.id,
+        "user_id": row.account_id,
+        "title": row.title,
+        **{name: row._mapping[name] for name in (*names, "return_postal_code")},
+    }
+
+
+def is_operator_token(db: Database, token: str) -> bool:
+    """Whether a good token belongs to an operator's account."""
+    if not token_format.looks_valid(token):
+        return False
+    with db.work() as tx:
+        found = tx.execute(
+            sa.select(accounts.c.is_operator)
+            .join(tokens, tokens.c.account_id == accounts.c.id)
+            .where(
+                tokens.c.digest == token_format.digest(token),
+                tokens.c.revoked_at.is_(None),
+                tokens.c.sub_account_id.is_(None),
+                sa.or_(tokens.c.expires_at.is_(None), tokens.c.expires_at > sa.func.now()),
+            )
+        ).scalar()
+    return bool(found)

@@ -1,0 +1,1 @@
+"""Where print files, previews and uploads are kept."""

@@ -1,0 +1,1 @@
+"""Everything that we ask of other people's servers, through one guard."""

@@ -1,0 +1,1 @@
+"""The HTTP JSON API. Wire shapes live here and nowhere deeper."""

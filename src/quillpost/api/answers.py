@@ -1,0 +1,104 @@
+"""What goes out: JSON answers, the three forms of time, the two pagination envelopes."""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, TypeVar
+
+import orjson
+from fastapi import Request, Response
+from starlette.datastructures import URL
+
+from quillpost.kit.paging import Page
+
+Row = TypeVar("Row")
+
+LONGEST_HEADER = 2_000
+
+
+def answer(content: Any, *, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    return Response(
+        orjson.dumps(content, option=orjson.OPT_NON_STR_KEYS),
+        status_code=status,
+        headers={name: _header_text(value) for name, value in (headers or {}).items()},
+        media_type="application/json",
+    )
+
+
+def _header_text(text: str) -> str:
+    """Callers' own words may stand in a header: plain ASCII, on one line, not endless."""
+    plain = text.encode("ascii", "backslashreplace").decode()
+    return "".join(letter if letter.isprintable() else " " for letter in plain)[:LONGEST_HEADER]
+
+
+def verbatim(metadata: str | None) -> Any:
+    """Metadata goes back to the letter, number texts and key order included."""
+    return None if metadata is None else orjson.Fragment(metadata.encode())
+
+
+def iso(moment: datetime | None) -> str | None:
+    """ISO 8601 with a Z, to the second."""
+    return None if moment is None else moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def plain_time(moment: datetime) -> str:
+    """`YYYY-MM-DD HH:MM:SS`, the form of send responses and templates."""
+    return moment.strftime("%Y-%m-%d %H:%M:%S")
+
+
+def linked(request: Request, page: Page[Row], show: Callable[[Row], Mapping[str, Any]]) -> Response:
+    """The links + meta envelope."""
+    current = page.asked.page
+
+    def link(number: int | None) -> str | None:
+        return None if number is None else str(_page_url(request.url, number))
+
+    return answer(
+        {
+            "data": [show(row) for row in page.rows],
+            "links": {
+                "first": link(1),
+                "last": link(page.last_page),
+                "prev": link(min(current - 1, page.last_page) if current > 1 else None),
+                "next": link(current + 1 if current < page.last_page else None),
+            },
+            "meta": {
+                "current_page": current,
+                "from": page.first_row,
+                "last_page": page.last_page,
+                "path": str(request.url.replace(query="")).rstrip("?"),
+                "per_page": page.asked.per_page,
+                "to": page.last_row,
+                "total": page.total,
+            },
+        }
+    )
+
+
+def paginated(request: Request, page: Page[Row], show: Callable[[Row], Mapping[str, Any]]) -> Response:
+    """The page-number envelope."""
+    current = page.asked.page
+
+    def link(number: int) -> str:
+        return str(_page_url(request.url, number))
+
+    return answer(
+        {
+            "current_page": current,
+            "data": [show(row) for row in page.rows],
+            "first_page_url": link(1),
+            "from": page.first_row,
+            "last_page": page.last_page,
+            "last_page_url": link(page.last_page),
+            "next_page_url": link(current + 1) if current < page.last_page else None,
+            "path": str(request.url.replace(query="")).rstrip("?"),
+            "per_page": page.asked.per_page,
+            "prev_page_url": link(min(current - 1, page.last_page)) if current > 1 else None,
+            "to": page.last_row,
+            "total": page.total,
+        }
+    )
+
+
+def _page_url(url: URL, number: int) -> URL:
+    """The same call for another page: every other parameter is kept."""
+    return url.include_query_params(page=number)

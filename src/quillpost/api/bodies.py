@@ -1,0 +1,99 @@
+"""What comes in: JSON to the letter, or a form of single values."""
+
+from typing import Annotated, Any
+from urllib.parse import parse_qsl
+
+from fastapi import Request
+from pydantic import BeforeValidator, Field
+
+from quillpost.api.errors import WrongBody
+from quillpost.kit import exact_json
+from quillpost.kit.errors import Invalid
+
+LARGEST_ID = 2**63 - 1
+
+
+class FormText(str):
+    """A form's value: always text, so numbers and flags are read out of it."""
+
+    __slots__ = ()
+
+
+def _number(value: object) -> object:
+    """Ids may be strings of digits; any other string is left to be refused."""
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        return int(value)
+    return value
+
+
+def _flag(value: object) -> object:
+    if isinstance(value, FormText) and value.lower() in ("true", "false", "1", "0"):
+        return value.lower() in ("true", "1")
+    return value
+
+
+def _text(value: object) -> object:
+    if isinstance(value, str) and "\x00" in value:
+        raise ValueError("This text holds a NUL character, which cannot be printed or stored.")
+    return str(value) if isinstance(value, FormText) else value
+
+
+Id = Annotated[int, BeforeValidator(_number), Field(ge=1, le=LARGEST_ID)]
+Whole = Annotated[int, BeforeValidator(_number)]
+Flag = Annotated[bool, BeforeValidator(_flag)]
+Text = Annotated[str, BeforeValidator(_text)]
+
+
+class ReadRequest(Request):
+    """A request whose body has been read and understood already."""
+
+    understood: Any = None
+
+    async def json(self) -> Any:
+        return self.understood
+
+
+async def understand(request: Request) -> Request:
+    """The request with its body parsed, or a clear refusal."""
+    body = await request.body()
+    if not body.strip():
+        return request
+    kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
+    if kind == "application/json" or kind.endswith("+json"):
+        value = _json(body)
+    elif kind == "application/x-www-form-urlencoded":
+        value = _form(body)
+    else:
+        raise WrongBody(415)
+    scope = dict(request.scope)
+    headers = [(k, v) for k, v in request.scope["headers"] if k != b"content-type"]
+    scope["headers"] = [*headers, (b"content-type", b"application/json")]
+    understood = ReadRequest(scope, request.receive)
+    understood._body = body
+    understood.understood = value
+    return understood
+
+
+def _json(body: bytes) -> Any:
+    try:
+        return exact_json.read(body)
+    except exact_json.NotJson as bad:
+        raise Invalid({"body": [str(bad)]}) from None
+
+
+def _form(body: bytes) -> dict[str, FormText]:
+    if body.lstrip()[:1] in (b"{", b"["):
+        raise WrongBody(
+            415, "The body looks like JSON but is labelled as a form: send Content-Type: application/json."
+        )
+    try:
+        pairs = parse_qsl(
+            body.decode(), keep_blank_values=True, strict_parsing=True, errors="strict", max_num_fields=1_000
+        )
+    except ValueError:
+        raise Invalid({"body": ["The form cannot be read."]}) from None
+    names = [name for name, _ in pairs]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise Invalid({twice: ["This field is given twice."]})
+    return {name: FormText(value) for name, value in pairs}

@@ -1,0 +1,124 @@
+"""How failures look on the wire. Nothing deeper knows HTTP."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import structlog
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from quillpost.api.answers import answer
+from quillpost.kit import errors
+
+log = structlog.get_logger(__name__)
+
+MOST_FAULTS = 100
+
+STATUS: Mapping[type[errors.QuillpostError], int] = {
+    errors.Invalid: 422,
+    errors.Refused: 400,
+    errors.Unauthenticated: 401,
+    errors.Unpaid: 402,
+    errors.Forbidden: 403,
+    errors.NotFound: 404,
+    errors.Conflict: 409,
+    errors.Throttled: 429,
+    errors.Unavailable: 503,
+}
+
+PLAIN = {
+    404: "Not Found",
+    405: "This method is not allowed here.",
+    413: "The body is larger than this service accepts.",
+    415: "Send application/json (or a form where every field is a single value).",
+}
+
+SENTENCES = {
+    "missing": "This field is required.",
+    "string_type": "This must be a string.",
+    "int_type": "This must be an integer.",
+    "bool_type": "This must be true or false.",
+    "dict_type": "This must be an object.",
+    "list_type": "This must be an array.",
+    "string_unicode": "This text holds a character that does not exist (a lone surrogate).",
+    "model_attributes_type": "This must be an object.",
+}
+
+
+class WrongBody(Exception):
+    """A body that cannot be read at all: too large, or of a type we do not take."""
+
+    def __init__(self, status: int, message: str | None = None) -> None:
+        self.status = status
+        self.message = message or PLAIN[status]
+
+
+def response_for(failure: Exception) -> Response:
+    """The answer to a failure: one shape for all."""
+    if isinstance(failure, errors.Invalid):
+        return _invalid(failure)
+    if isinstance(failure, RequestValidationError):
+        return _invalid(invalid_of(failure.errors()))
+    if isinstance(failure, errors.QuillpostError):
+        return answer(
+            {"message": failure.message},
+            status=next(status for kind, status in STATUS.items() if isinstance(failure, kind)),
+            headers=_headers(failure),
+        )
+    if isinstance(failure, WrongBody):
+        return answer({"message": failure.message}, status=failure.status)
+    if isinstance(failure, HTTPException):
+        message = PLAIN.get(failure.status_code, str(failure.detail))
+        return answer({"message": message}, status=failure.status_code, headers=failure.headers)
+    raise failure
+
+
+def unexpected() -> Response:
+    """Our own fault. The caller learns nothing of it but the request id; the log has the rest."""
+    return answer({"message": "Something went wrong on our side. Quote the request id."}, status=500)
+
+
+def invalid_of(found: Any) -> errors.Invalid:
+    """Validation errors by the dotted path of their field, in plain words."""
+    faults: dict[str, list[str]] = {}
+    for fault in list(found)[:MOST_FAULTS]:
+        path = ".".join(str(step) for step in fault["loc"] if step not in ("body", "query", "path"))
+        faults.setdefault(path or "body", []).append(_sentence(fault))
+    return errors.Invalid(faults)
+
+
+def _sentence(fault: Mapping[str, Any]) -> str:
+    if fault["type"] in SENTENCES:
+        return SENTENCES[fault["type"]]
+    text = str(fault["msg"]).removeprefix("Value error, ")
+    return text if text.endswith(".") else text + "."
+
+
+def _invalid(failure: errors.Invalid) -> Response:
+    fields = dict(list(failure.fields.items())[:MOST_FAULTS])
+    message = failure.message
+    if len(failure.fields) > 1:
+        more = len(failure.fields) - 1
+        message = f"{message} (and {more} more {'error' if more == 1 else 'errors'})"
+    return answer({"message": message, "errors": fields}, status=422)
+
+
+def _headers(failure: errors.QuillpostError) -> dict[str, str]:
+    if isinstance(failure, errors.Unauthenticated):
+        return {"WWW-Authenticate": "Bearer"}
+    if isinstance(failure, errors.Throttled):
+        return {"Retry-After": str(failure.retry_after), "RateLimit-Reset": str(failure.retry_after)}
+    if isinstance(failure, errors.Conflict) and failure.retry_after is not None:
+        return {"Retry-After": str(failure.retry_after)}
+    if isinstance(failure, errors.Unavailable):
+        return {"Retry-After": "5"}
+    return {}
+
+
+def install(app: FastAPI) -> None:
+    async def handle(_request: Request, failure: Exception) -> Response:
+        return response_for(failure)
+
+    for kind in (errors.QuillpostError, RequestValidationError, HTTPException, WrongBody):
+        app.add_exception_handler(kind, handle)

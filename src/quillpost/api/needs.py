@@ -1,0 +1,133 @@
+"""What endpoints ask for: the caller, a transaction, the service's parts, a page."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Annotated
+
+from fastapi import Depends, Query, Request
+
+from quillpost.accounts.rules import Caller
+from quillpost.accounts.service import tenant
+from quillpost.database import Database, Tx
+from quillpost.kit.errors import Invalid, Unauthenticated
+from quillpost.kit.paging import PageRequest
+from quillpost.parts import Parts as ServiceParts
+
+
+class Unit:
+    """One request's transaction: opened when first asked for, committed before the answer leaves."""
+
+    def __init__(self, db: Database, who: Caller) -> None:
+        self._db = db
+        self._who = who
+        self._open = ExitStack()
+        self._tx: Tx | None = None
+
+    @property
+    def tx(self) -> Tx:
+        if self._tx is None:
+            self._tx = self._open.enter_context(self._db.transaction(tenant(self._who)))
+        return self._tx
+
+    def __enter__(self) -> "Unit":
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self._open.__exit__(*failure)  # type: ignore[arg-type]
+
+
+def parts_of(request: Request) -> ServiceParts:
+    parts: ServiceParts = request.app.state.parts
+    return parts
+
+
+def caller_of(request: Request) -> Caller:
+    """Whom the gate let in."""
+    who = request.scope.get("state", {}).get("who")
+    if not isinstance(who, Caller):
+        raise Unauthenticated
+    return who
+
+
+def unit_of(
+    request: Request,
+    parts: Annotated[ServiceParts, Depends(parts_of)],
+    who: Annotated[Caller, Depends(caller_of)],
+) -> Iterator[Unit]:
+    with Unit(parts.db, who) as unit:
+        request.state.unit = unit
+        yield unit
+
+
+def may(scope: str) -> Callable[[Caller], Caller]:
+    """A caller whose token has the scope."""
+
+    def check(who: Annotated[Caller, Depends(caller_of)]) -> Caller:
+        who.require(scope)
+        return who
+
+    return check
+
+
+OneUnit = Annotated[Unit, Depends(unit_of, scope="function")]
+
+
+def tx_of(unit: OneUnit) -> Tx:
+    return unit.tx
+
+
+Parts = Annotated[ServiceParts, Depends(parts_of)]
+InTx = Annotated[Tx, Depends(tx_of, scope="function")]
+
+
+def _count(name: str, given: str | None, default: int, most: int | None) -> int:
+    if given is None or not given.strip():
+        return default
+    text = given.strip()
+    if not (text.isascii() and text.isdigit()) or int(text) < 1:
+        raise Invalid({name: ["This must be a whole number from 1."]})
+    return min(int(text), most or int(text))
+
+
+def page_of(
+    parts: Parts,
+    page: Annotated[str | None, Query(description="Page number, from 1.", examples=["1"])] = None,
+    items_per_page: Annotated[
+        str | None, Query(description="Rows a page, 1 to 100; more is taken as 100.", examples=["25"])
+    ] = None,
+    limit: Annotated[str | None, Query(description="Another name of items_per_page.")] = None,
+) -> PageRequest:
+    """Out of range above is clamped; zero, negative and words are refused."""
+    most = parts.limits.items_per_page
+    name, given = ("items_per_page", items_per_page) if items_per_page is not None else ("limit", limit)
+    return PageRequest(
+        page=min(_count("page", page, 1, None), 10**12), per_page=_count(name, given, min(25, most), most)
+    )
+
+
+AskedPage = Annotated[PageRequest, Depends(page_of)]
+
+
+def number_in_query(name: str, given: str | None) -> int | None:
+    """An id in a query string."""
+    if given is None or not given.strip():
+        return None
+    text = given.strip()
+    if not (text.isascii() and text.isdigit()) or not 1 <= int(text) < 2**63:
+        raise Invalid({name: ["This must be a whole number."]})
+    return int(text)
+
+
+def sub_account_filter(
+    sub_account_id: Annotated[str | None, Query(description="Only this sub account's.")] = None,
+    sub_account: Annotated[str | None, Query(description="Another name of sub_account_id.")] = None,
+) -> int | None:
+    return number_in_query("sub_account_id", sub_account_id) or number_in_query("sub_account", sub_account)
+
+
+SubAccountFilter = Annotated[int | None, Depends(sub_account_filter)]
+
+
+def id_in_path(text: str) -> int:
+    """An id in a path; what cannot be one is simply not found."""
+    return int(text) if text.isascii() and text.isdigit() and int(text) < 2**63 else 0

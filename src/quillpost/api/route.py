@@ -1,0 +1,75 @@
+"""How every v2 endpoint is run: the body understood first, then once per idempotency key."""
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from fastapi import Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+
+from quillpost.accounts.service import tenant
+from quillpost.api import idempotency
+from quillpost.api.bodies import understand
+from quillpost.api.errors import WrongBody, response_for
+from quillpost.api.needs import Unit, caller_of, parts_of
+from quillpost.kit.errors import QuillpostError
+
+ANSWERED = (QuillpostError, RequestValidationError, HTTPException, WrongBody)
+
+Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+
+
+class V2Route(APIRoute):
+    def get_route_handler(self) -> Handler:
+        run = super().get_route_handler()
+
+        async def handle(request: Request) -> Response:
+            key = request.headers.get("idempotency-key")
+            if key is None or request.method != "POST":
+                return _public(await run(await understand(request)))
+            return _public(await _once(run, request, key))
+
+        return handle
+
+
+async def _once(run: Handler, request: Request, key: str) -> Response:
+    """The first call's answer, whether this is the first call or not."""
+    parts, who = parts_of(request), caller_of(request)
+    claim = idempotency.make_claim(who, request.url.path, key, await request.body())
+    earlier = await run_in_threadpool(idempotency.take, parts.db, parts.sealer, claim, now=parts.clock())
+    if earlier is not None:
+        return earlier
+    try:
+        understood = await understand(request)
+        response = await run(understood)
+        unit: Unit | None = getattr(understood.state, "unit", None)
+        await run_in_threadpool(_settle, request, claim, response, unit)
+    except ANSWERED as failure:
+        await run_in_threadpool(_settle, request, claim, response_for(failure), None)
+        raise
+    except BaseException:
+        await run_in_threadpool(_settle, request, claim, Response(status_code=500), None)
+        raise
+    return response
+
+
+def _settle(request: Request, claim: idempotency.Claim, response: Response, unit: Unit | None) -> None:
+    """Keep the answer in the transaction that had the effect, or on its own where there was none."""
+    parts = parts_of(request)
+    if unit is not None:
+        idempotency.keep(unit.tx, parts.sealer, claim, response, now=parts.clock())
+        return
+    with parts.db.transaction(tenant(claim.who)) as tx:
+        if idempotency.is_kept(response.status_code):
+            idempotency.keep(tx, parts.sealer, claim, response, now=parts.clock())
+        else:
+            idempotency.give_back(tx, claim)
+
+
+def _public(response: Response) -> Response:
+    if idempotency.HOLDS_SECRET in response.headers:
+        del response.headers[idempotency.HOLDS_SECRET]
+        response.headers["Cache-Control"] = "no-store"
+    return response

@@ -1,0 +1,25 @@
+"""Is anybody there?"""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Response
+from pydantic import BaseModel
+
+from quillpost.accounts.rules import Caller
+from quillpost.api.answers import answer
+from quillpost.api.docs import errors
+from quillpost.api.needs import caller_of
+from quillpost.api.route import V2Route
+
+router = APIRouter(route_class=V2Route, tags=["Service"])
+
+
+class Pong(BaseModel):
+    message: str
+    test_mode: bool
+
+
+@router.get("/ping", response_model=Pong, responses=errors(), summary="Check the token and its mode")
+def ping(who: Annotated[Caller, Depends(caller_of)]) -> Response:
+    """Answers `pong`, and whether the token is one of testing mode."""
+    return answer({"message": "pong", "test_mode": who.is_testing})

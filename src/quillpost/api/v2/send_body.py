@@ -1,0 +1,173 @@
+"""The body of a send, and the wish it makes."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any, Literal
+
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
+
+from quillpost.api.bodies import Flag, Id, Text, Whole
+from quillpost.api.v2.recipients import InlineRecipient, unknown_fields
+from quillpost.composition.content import ReturnAddress
+from quillpost.kit import exact_json
+from quillpost.kit.errors import Invalid, Refused
+from quillpost.orders.rules import Wish, postcard_type
+from quillpost.parts import Limits
+
+LATEST_SCHEDULE = timedelta(days=366)
+
+
+def _object(value: object) -> object:
+    if value is not None and not isinstance(value, dict):
+        raise ValueError("metadata must be a JSON object of key/value pairs.")
+    return value
+
+
+def _addresses(value: object) -> object:
+    """An array, or one text with commas."""
+    if isinstance(value, str):
+        return [part.strip() for part in value.split(",") if part.strip()]
+    return value
+
+
+class SendPostcard(BaseModel):
+    """A postcard to everyone in the audience."""
+
+    model_config = ConfigDict(strict=True, extra="allow", populate_by_name=True)
+
+    preview: Flag = Field(False, description="Answer with PNG links; no order is made.")
+    recipients: list[InlineRecipient] | None = None
+    mailing_list_ids: list[Id] | None = Field(
+        None, validation_alias=AliasChoices("mailing_list_ids", "mailing_lists")
+    )
+    radius_search: dict[str, Any] | None = None
+    size: Literal["4x6", "6x9", "6x11"] = "4x6"
+    front_image_url: Text | None = Field(None, description="PNG or JPEG for the front.")
+    image_template: Id | None = Field(
+        None, validation_alias=AliasChoices("image_template", "image_template_id")
+    )
+    message: Text | None = Field(None, examples=["Hi %FIRST_NAME%, thank you for stopping by!"])
+    message_template: Id | None = Field(
+        None, validation_alias=AliasChoices("message_template", "message_template_id")
+    )
+    custom_background_image: Text | None = Field(None, description="PNG or JPEG for the back.")
+    send_standard_mail: Flag = False
+    handwriting_style: Whole = Field(
+        1, validation_alias=AliasChoices("handwriting_style", "handwriting_style_id")
+    )
+    handwriting_color: Text = "blue"
+    handwriting_realism: Flag = True
+    font_size: Literal["auto", "large", "medium", "small"] = "auto"
+    qrcode_url: Text | None = None
+    metadata: Annotated[dict[str, Any] | None, BeforeValidator(_object)] = None
+    sub_account_id: Id | None = Field(None, validation_alias=AliasChoices("sub_account_id", "sub_account"))
+    notification_emails: Annotated[list[Text] | None, BeforeValidator(_addresses)] = Field(
+        None, validation_alias=AliasChoices("notification_emails", "email_additional")
+    )
+    return_name: Text | None = None
+    return_address: Text | None = None
+    return_address2: Text | None = None
+    return_city: Text | None = None
+    return_state: Text | None = Field(None, validation_alias=AliasChoices("return_state", "return_province"))
+    return_postal_code: Text | None = None
+    use_custom_background: Flag = True
+    append_or_current_resident: Flag = False
+    allow_duplicates: Flag = False
+    schedule_for: Text | None = Field(None, examples=["2026-12-01T09:00:00Z"])
+    preview_recipient: Whole | None = Field(None, ge=0)
+
+    def ignored_fields(self, sent: Any) -> list[str]:
+        """What the caller sent that changes nothing."""
+        rows = sent.get("recipients") if isinstance(sent, Mapping) else None
+        return sorted(self.model_extra or ()) + unknown_fields(rows)
+
+    def wish(self, limits: Limits, *, now: datetime) -> Wish:
+        """The same in our own terms, or everything that is wrong with it."""
+        faults: dict[str, list[str]] = {}
+        recipients = self._audience(limits, faults)
+        message = self._message(limits, faults)
+        metadata = self._metadata(limits, faults)
+        schedule_for = self._schedule(faults, now=now)
+        if self.preview_recipient is not None and self.preview_recipient >= max(1, len(recipients)):
+            faults["preview_recipient"] = ["There is no such recipient; the first one is 0."]
+        if faults:
+            raise Invalid(faults)
+        return Wish(
+            type=postcard_type(self.size),
+            size=self.size,
+            recipients=recipients,  # type: ignore[arg-type]
+            message=message,
+            style=self.handwriting_style,
+            colour=self.handwriting_color,
+            realism=self.handwriting_realism,
+            font_size=self.font_size,
+            sub_account_id=self.sub_account_id,
+            front_image_url=self.front_image_url or None,
+            background_url=(self.custom_background_image or None) if self.use_custom_background else None,
+            qrcode_url=self.qrcode_url or None,
+            return_address=ReturnAddress(
+                name=self.return_name,
+                address=self.return_address,
+                address2=self.return_address2,
+                city=self.return_city,
+                province=self.return_state,
+                postal_code=self.return_postal_code,
+            ),
+            mail_class="standard" if self.send_standard_mail else "first",
+            append_or_current_resident=self.append_or_current_resident,
+            allow_duplicates=self.allow_duplicates,
+            notification_emails=self.notification_emails or (),
+            metadata=metadata,
+            schedule_for=schedule_for,
+            preview_recipient=self.preview_recipient,
+        )
+
+    def _audience(self, limits: Limits, faults: dict[str, list[str]]) -> list[InlineRecipient]:
+        if self.mailing_list_ids:
+            raise Refused("Mailing List Does Not Exist")
+        if self.radius_search is not None:
+            faults["radius_search"] = ["This installation has no address data for radius searches."]
+            return []
+        if not self.recipients:
+            faults["recipients"] = ["Give at least one recipient."]
+            return []
+        if len(self.recipients) > limits.inline_recipients:
+            most = limits.inline_recipients
+            faults["recipients"] = [f"At most {most:,} recipients in one call; save a mailing list for more."]
+        return self.recipients
+
+    def _message(self, limits: Limits, faults: dict[str, list[str]]) -> str:
+        if self.message_template is not None:
+            raise Refused("Message Template does not exist")
+        if self.image_template is not None:
+            raise Refused("Image Template does not exist")
+        if not self.message or not self.message.strip():
+            faults["message"] = ["Give a message, or a message_template."]
+            return ""
+        if len(self.message) > limits.message_characters:
+            faults["message"] = [f"At most {limits.message_characters:,} characters, please."]
+        return self.message
+
+    def _metadata(self, limits: Limits, faults: dict[str, list[str]]) -> str | None:
+        if self.metadata is None:
+            return None
+        written = exact_json.write(self.metadata)
+        size = len(written.encode())
+        if size > limits.metadata_bytes:
+            faults["metadata"] = [
+                f"metadata takes {size:,} bytes as JSON; at most {limits.metadata_bytes:,} are kept."
+            ]
+        return written
+
+    def _schedule(self, faults: dict[str, list[str]], *, now: datetime) -> datetime | None:
+        if not self.schedule_for:
+            return None
+        try:
+            at = datetime.fromisoformat(self.schedule_for)
+        except ValueError:
+            faults["schedule_for"] = ["Write an ISO 8601 date and time, such as 2026-12-01T09:00:00Z."]
+            return None
+        at = at if at.tzinfo else at.replace(tzinfo=UTC)
+        if not now <= at <= now + LATEST_SCHEDULE:
+            faults["schedule_for"] = ["This must lie in the future, at most a year ahead."]
+        return at

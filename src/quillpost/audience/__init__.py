@@ -1,0 +1,1 @@
+"""Who a mailing goes to: checked, normalised, without doubles."""

@@ -1,0 +1,164 @@
+"""From what a caller wrote to people that can be mailed, with every fault named by its place."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime
+
+from quillpost.audience.states import state_code
+from quillpost.kit.errors import Invalid
+
+CUSTOM = tuple(f"custom{n}" for n in range(1, 11))
+TEXTS = (
+    "name", "company", "address", "address2", "city", "province", "postal_code", "country",
+    "email", "phone", *CUSTOM,
+)  # fmt: skip
+LONGEST = 300
+
+HOME = "US"
+HOME_NAMES = {"US", "USA", "UNITED STATES", "UNITED STATES OF AMERICA"}
+ZIP = re.compile(r"(\d{5})(?:-?(\d{4}))?")
+ONE_LINE = re.compile(
+    r"(?P<street>[^,]+(?:,[^,]+)?),\s*(?P<city>[^,\d]+?),?\s+"
+    r"(?P<state>[A-Za-z]{2}|[A-Za-z][A-Za-z .]{3,30}?),?\s+(?P<zip>\d{5}(?:-?\d{4})?)"
+    r"(?:,?\s+(?:USA?|United States))?\.?"
+)
+EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """One recipient, ready to be an item. `refusal` says why no piece will be made."""
+
+    name: str | None = None
+    company: str | None = None
+    address: str | None = None
+    address2: str | None = None
+    city: str | None = None
+    province: str | None = None
+    postal_code: str | None = None
+    country: str = HOME
+    email: str | None = None
+    phone: str | None = None
+    dob: date | None = None
+    anniversary: date | None = None
+    custom: tuple[str | None, ...] = field(default=(None,) * 10)
+    address_key: str | None = None
+    refusal: str | None = None
+
+
+def examine(rows: Sequence[Mapping[str, str | None]]) -> list[Person]:
+    """Everyone in order, or `Invalid` with all faults. Doubles within the order are refused, not lost."""
+    faults: dict[str, list[str]] = {}
+    people: list[Person] = []
+    seen: set[str] = set()
+    for index, row in enumerate(rows):
+        person = _person(row, f"recipients.{index}", faults)
+        if (key := person.address_key) is not None:
+            if key in seen:
+                person = _refused(person, "Another recipient of this order has the same address.")
+            seen.add(key)
+        people.append(person)
+    if faults:
+        raise Invalid(faults)
+    return people
+
+
+def _person(row: Mapping[str, str | None], path: str, faults: dict[str, list[str]]) -> Person:
+    given = {name: (row.get(name) or "").strip() or None for name in TEXTS}
+    for name, text in given.items():
+        if text is not None and len(text) > LONGEST:
+            faults[f"{path}.{name}"] = [f"At most {LONGEST} characters, please."]
+    country = _country(given["country"], path, faults)
+    _split_one_line(given)
+    if given["email"] and not EMAIL.fullmatch(given["email"]):
+        faults[f"{path}.email"] = ["This is not an e-mail address."]
+    if given["address"] is None:
+        if given["email"] is None:
+            faults[f"{path}.address"] = ["Give an address, or at least an email."]
+    elif country == HOME:
+        _check_home(given, path, faults)
+    elif given["city"] is None:
+        faults[f"{path}.city"] = ["An address needs a city."]
+    person = Person(
+        **{name: given[name] for name in TEXTS[:7]},
+        country=country,
+        email=given["email"],
+        phone=given["phone"],
+        dob=_day(row.get("dob"), f"{path}.dob", faults),
+        anniversary=_day(row.get("anniversary"), f"{path}.anniversary", faults),
+        custom=tuple(given[name] for name in CUSTOM),
+        address_key=_address_key(given, country),
+    )
+    if person.address is None:
+        return _refused(person, "There is no mailing address, only an e-mail.")
+    return person
+
+
+def _refused(person: Person, why: str) -> Person:
+    return Person(
+        **{name: getattr(person, name) for name in Person.__slots__ if name != "refusal"},
+        refusal=person.refusal or why,
+    )
+
+
+def _country(text: str | None, path: str, faults: dict[str, list[str]]) -> str:
+    if text is None or text.upper().replace(".", "") in HOME_NAMES:
+        return HOME
+    if not re.fullmatch(r"[A-Za-z]{2}", text):
+        faults[f"{path}.country"] = ["Use a two-letter country code such as US or CA."]
+    return text.upper()
+
+
+def _split_one_line(given: dict[str, str | None]) -> None:
+    """An address given whole on one line is taken apart; parts given beside it win."""
+    if given["address"] is None or given["city"] or given["postal_code"]:
+        return
+    whole = ONE_LINE.fullmatch(given["address"])
+    if whole and (state := state_code(whole["state"])):
+        given.update(
+            address=whole["street"].strip(),
+            city=whole["city"].strip(),
+            province=state,
+            postal_code=whole["zip"],
+        )
+
+
+def _check_home(given: dict[str, str | None], path: str, faults: dict[str, list[str]]) -> None:
+    for name, what in (("city", "a city"), ("province", "a state"), ("postal_code", "a ZIP code")):
+        if given[name] is None:
+            faults[f"{path}.{name}"] = [
+                f"An address needs {what}, or write it whole on one line: 12 Main St, Austin, TX 78701."
+            ]
+    if given["province"]:
+        code = state_code(given["province"])
+        if code is None:
+            faults[f"{path}.province"] = ["This is not a state of the US; use two letters."]
+        given["province"] = code or given["province"]
+    if given["postal_code"]:
+        code_parts = ZIP.fullmatch(given["postal_code"])
+        if code_parts is None:
+            faults[f"{path}.postal_code"] = ["A ZIP code has 5 digits, or 5-4."]
+        elif code_parts[2]:
+            given["postal_code"] = f"{code_parts[1]}-{code_parts[2]}"
+
+
+def _day(text: str | None, path: str, faults: dict[str, list[str]]) -> date | None:
+    if text is None or not text.strip():
+        return None
+    for form in ("%Y-%m-%d", "%m/%d/%Y"):
+        try:
+            return datetime.strptime(text.strip(), form).date()  # noqa: DTZ007
+        except ValueError:
+            continue
+    faults[path] = ["Write the date as YYYY-MM-DD or MM/DD/YYYY; it must exist."]
+    return None
+
+
+def _address_key(given: Mapping[str, str | None], country: str) -> str | None:
+    """The same for two spellings of one address that differ in case, spacing and punctuation."""
+    if given["address"] is None:
+        return None
+    place = (given["postal_code"] or given["city"] or "")[:5]
+    parts = (given["address"], given["address2"], place, country)
+    return "|".join(re.sub(r"[^A-Z0-9]", "", (part or "").upper()) for part in parts)

@@ -1,0 +1,59 @@
+"""What every command stands on: settings, a database at the right schema, the parts."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import sqlalchemy as sa
+
+from quillpost import wiring
+from quillpost.database.engine import administrator
+from quillpost.database.schema import SchemaState, migrate, require_current, state
+from quillpost.parts import Parts
+from quillpost.pricing.store import load_default_prices
+
+
+def schema_of(conninfo: str) -> SchemaState:
+    engine = administrator(conninfo)
+    try:
+        with engine.connect() as connection:
+            return state(connection)
+    finally:
+        engine.dispose()
+
+
+def make_ready(conninfo: str) -> None:
+    """Fill an empty database; any other must be at this release's schema already."""
+    found = schema_of(conninfo)
+    if found.verdict == "empty":
+        upgrade(conninfo)
+    else:
+        require_current(found)
+
+
+def upgrade(conninfo: str) -> SchemaState:
+    """Bring the schema up to date and put the shipped price list in; where it stood before."""
+    before = migrate(conninfo)
+    engine = administrator(conninfo)
+    try:
+        with engine.begin() as tx:
+            tx.execute(sa.text("set local role quillpost_worker"))
+            load_default_prices(tx)
+    finally:
+        engine.dispose()
+    return before
+
+
+@contextmanager
+def opened() -> Iterator[tuple[wiring.Settings, Parts]]:
+    """The parts for a command that comes and goes, beside a running server or alone."""
+    settings = wiring.load_settings()
+    ground = wiring.open_ground(settings)
+    try:
+        make_ready(ground.conninfo)
+        parts = wiring.build(settings, ground.conninfo)
+        try:
+            yield settings, parts
+        finally:
+            parts.db.close()
+    finally:
+        ground.close()

@@ -1,0 +1,184 @@
+"""Serving and working: the two halves, together in one process unless asked otherwise."""
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Annotated, Any
+
+import typer
+import uvicorn
+from fastapi import FastAPI
+from uvicorn.supervisors import Multiprocess
+
+from quillpost import wiring
+from quillpost.cli.ground import make_ready
+from quillpost.cli.welcome import Welcome, prepare_welcome
+from quillpost.kit.errors import NotReady
+from quillpost.kit.logs import configure_logs
+from quillpost.parts import Parts
+from quillpost.web import Background, create_app
+
+GRACE_SECONDS = 10
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command()(serve)
+    app.command()(work)
+
+
+def serve(
+    host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on.")] = None,
+    workers: Annotated[int, typer.Option(help="Server processes.", min=1)] = 1,
+    jobs: Annotated[bool, typer.Option(help="Run jobs and webhooks here too.")] = True,
+    welcome: Annotated[
+        bool, typer.Option("--welcome", help="First steps: an account, a test token, a receiver page.")
+    ] = False,
+) -> None:
+    """Serve the API, the dashboard and, unless --no-jobs, the work behind them."""
+    # Children of a server with several processes read the same environment.
+    for name, value in (("HOST", host), ("PORT", port), ("RECEIVER", "true" if welcome else None)):
+        if value is not None:
+            os.environ[f"QUILLPOST_{name}"] = str(value)
+    os.environ["QUILLPOST_SERVE_JOBS"] = "yes" if jobs else "no"
+    signal.signal(signal.SIGTERM, _leave)
+    settings = wiring.load_settings()
+    configure_logs(as_json=settings.log_format == "json", level=settings.log_level)
+    listener = _listen(settings.host, settings.port)
+    ground = wiring.open_ground(settings)
+    try:
+        make_ready(ground.conninfo)
+        greeting = prepare_welcome(settings, ground.conninfo) if welcome else None
+        with suppress(KeyboardInterrupt):
+            if workers == 1:
+                _serve_alone(settings, ground.conninfo, listener, greeting)
+            else:
+                _serve_many(settings, workers, listener, greeting)
+    finally:
+        ground.close()
+
+
+def work(
+    queues: Annotated[str | None, typer.Option(help="Only these, with commas.")] = None,
+    concurrency: Annotated[int | None, typer.Option(help="Jobs at a time.", min=1)] = None,
+) -> None:
+    """Run jobs and deliver webhooks, and serve nothing."""
+    signal.signal(signal.SIGTERM, _leave)
+    settings = wiring.load_settings()
+    configure_logs(as_json=settings.log_format == "json", level=settings.log_level)
+    ground = wiring.open_ground(settings)
+    try:
+        make_ready(ground.conninfo)
+        parts = wiring.build(settings, ground.conninfo)
+        chosen = [name.strip() for name in queues.split(",")] if queues else None
+        with suppress(KeyboardInterrupt):
+            asyncio.run(_work_until_stopped(settings, parts, chosen, concurrency))
+        parts.db.close()
+    finally:
+        ground.close()
+
+
+def app_of_child() -> FastAPI:
+    """The application in one process of several; the parent has made the database ready."""
+    settings = wiring.load_settings()
+    configure_logs(as_json=settings.log_format == "json", level=settings.log_level)
+    return _application(settings, wiring.open_ground(settings).conninfo)
+
+
+def _application(settings: wiring.Settings, conninfo: str) -> FastAPI:
+    parts = wiring.build(settings, conninfo)
+    with_jobs = os.environ.get("QUILLPOST_SERVE_JOBS") != "no"
+    return create_app(parts, _background(settings, parts) if with_jobs else None)
+
+
+def _background(settings: wiring.Settings, parts: Parts) -> Background:
+    @asynccontextmanager
+    async def running() -> AsyncIterator[None]:
+        stop = asyncio.Event()
+        tasks = [
+            asyncio.create_task(wiring.runner(settings, parts).run(stop)),
+            asyncio.create_task(wiring.pump(settings, parts).run(stop)),
+        ]
+        try:
+            yield
+        finally:
+            stop.set()
+            await asyncio.wait(tasks)
+
+    return running
+
+
+async def _work_until_stopped(
+    settings: wiring.Settings, parts: Parts, queues: list[str] | None, concurrency: int | None
+) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    runner = wiring.runner(settings, parts, concurrency=concurrency, queues=queues)
+    await asyncio.gather(runner.run(stop), wiring.pump(settings, parts).run(stop))
+
+
+class _GreetingServer(uvicorn.Server):
+    """Says hello once it accepts connections."""
+
+    greeting: Welcome | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.greeting is not None:
+            self.greeting.show()
+
+
+def _config(settings: wiring.Settings, app: Any, **more: Any) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        forwarded_allow_ips=settings.trusted_proxies,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+        **more,
+    )
+
+
+def _serve_alone(
+    settings: wiring.Settings, conninfo: str, listener: socket.socket, greeting: Welcome | None
+) -> None:
+    server = _GreetingServer(_config(settings, _application(settings, conninfo)))
+    server.greeting = greeting
+    server.run(sockets=[listener])
+
+
+def _serve_many(
+    settings: wiring.Settings, workers: int, listener: socket.socket, greeting: Welcome | None
+) -> None:
+    config = _config(settings, "quillpost.cli.serving:app_of_child", factory=True, workers=workers)
+    if greeting is not None:
+        greeting.show()
+    Multiprocess(config, sockets=[listener]).run()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """Take the port before anything else is started."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen(1_024)
+    except OSError as taken:
+        listener.close()
+        raise NotReady(
+            f"Port {port} on {host} cannot be used ({taken.strerror}): stop what uses it, "
+            "or set QUILLPOST_PORT to another."
+        ) from None
+    listener.set_inheritable(True)
+    return listener
+
+
+def _leave(_number: int, _frame: object) -> None:
+    raise KeyboardInterrupt

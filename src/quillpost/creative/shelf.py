@@ -1,0 +1,90 @@
+"""The shelf: bytes in the file store, a row that says whose they are, a signed link for whoever may look."""
+
+import hashlib
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID, uuid4
+
+import sqlalchemy as sa
+
+from quillpost.database import Database, Tx
+from quillpost.database.tables import files
+from quillpost.kit.signed_links import LinkSigner
+from quillpost.ports import FileStore
+
+ORPHAN_AGE = timedelta(days=1)
+"""A file without a row is the trace of a transaction that failed; younger ones may still get theirs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A file in the store that waits for its row."""
+
+    id: UUID
+    key: str
+    purpose: str
+    content_type: str
+    size: int
+    sha256: bytes
+    expires_at: datetime | None
+
+
+class Shelf:
+    def __init__(self, store: FileStore, signer: LinkSigner) -> None:
+        self.store = store
+        self._signer = signer
+
+    def put(
+        self, data: bytes, *, purpose: str, content_type: str, expires_at: datetime | None = None
+    ) -> Kept:
+        """Store the bytes. Done before a transaction opens: storage may be far away."""
+        file_id = uuid4()
+        key = f"{purpose}/{file_id}"
+        self.store.put(key, data)
+        digest = hashlib.sha256(data).digest()
+        return Kept(file_id, key, purpose, content_type, len(data), digest, expires_at)
+
+    def record(
+        self, tx: Tx, kept: Kept, *, account_id: int, sub_account_id: int | None, now: datetime
+    ) -> None:
+        """Say whose file it is."""
+        tx.execute(
+            sa.insert(files).values(
+                id=kept.id,
+                account_id=account_id,
+                sub_account_id=sub_account_id,
+                purpose=kept.purpose,
+                key=kept.key,
+                content_type=kept.content_type,
+                size=kept.size,
+                sha256=kept.sha256,
+                created_at=now,
+                expires_at=kept.expires_at,
+            )
+        )
+
+    def path(self, subject: str | UUID, *, expires: datetime) -> str:
+        """A link that opens this one thing until then, for whoever holds it."""
+        return f"/files/{self._signer.sign(str(subject), expires=expires)}"
+
+    def subject(self, token: str, *, now: datetime) -> str | None:
+        """What a link opens, or None when it is forged or too old."""
+        return self._signer.read(token, now=now)
+
+    def read(self, tx: Tx, file_id: UUID) -> bytes | None:
+        """The bytes of a file that this transaction may see."""
+        key = tx.execute(sa.select(files.c.key).where(files.c.id == file_id)).scalar()
+        return None if key is None else self.store.get(key)
+
+
+def forget_expired(db: Database, shelf: Shelf, *, now: datetime) -> int:
+    """Remove files past their time: the row first, so that nobody is led to a missing file."""
+    with db.work() as tx:
+        keys = (
+            tx.execute(sa.delete(files).where(files.c.expires_at < now).returning(files.c.key))
+            .scalars()
+            .all()
+        )
+    for key in keys:
+        shelf.store.delete(key)
+    return len(keys)

@@ -1,0 +1,120 @@
+"""Connections to PostgreSQL, each born in the role it works in."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import psycopg
+import sqlalchemy as sa
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from quillpost.kit.errors import NotReady, Unavailable
+
+Tx = sa.Connection
+"""An open transaction. Whoever opened it commits it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """Whose rows a transaction may see. No sub account: the whole account; no mode: test and live."""
+
+    account_id: int
+    sub_account_id: int | None = None
+    mode: str | None = None
+
+
+BECOME = sa.text(
+    """select set_config('app.account_id', :account, true),
+              set_config('app.sub_account_id', :sub_account, true),
+              set_config('app.mode', :mode, true)"""
+)
+
+
+class Database:
+    """Two doors into one database: as a tenant, whose rows the server filters, or as the worker."""
+
+    def __init__(self, conninfo: str, *, connections: int = 20) -> None:
+        self.conninfo = conninfo
+        self._app = _engine(conninfo, role="quillpost_app", connections=connections)
+        self._worker = _engine(conninfo, role="quillpost_worker", connections=connections)
+
+    @contextmanager
+    def transaction(self, who: Tenant) -> Iterator[Tx]:
+        """A transaction for one account; row-level security hides everyone else's rows."""
+        with _begun(self._app) as tx:
+            tx.execute(
+                BECOME,
+                {
+                    "account": str(who.account_id),
+                    "sub_account": "" if who.sub_account_id is None else str(who.sub_account_id),
+                    "mode": who.mode or "",
+                },
+            )
+            yield tx
+
+    @contextmanager
+    def anonymous(self) -> Iterator[Tx]:
+        """A transaction before anyone is known: it sees no tenant's row."""
+        with _begun(self._app) as tx:
+            yield tx
+
+    @contextmanager
+    def work(self) -> Iterator[Tx]:
+        """A transaction of the service itself, across all accounts."""
+        with _begun(self._worker) as tx:
+            yield tx
+
+    def close(self) -> None:
+        self._app.dispose()
+        self._worker.dispose()
+
+
+@contextmanager
+def _begun(engine: sa.Engine) -> Iterator[Tx]:
+    try:
+        with engine.begin() as tx:
+            yield tx
+    except (sa.exc.OperationalError, sa.exc.InterfaceError, sa.exc.TimeoutError) as broken:
+        raise Unavailable("The database does not answer. Try again shortly.") from broken
+
+
+def driver(tx: Tx) -> psycopg.Connection:
+    """The psycopg connection beneath, for COPY and for deferring jobs."""
+    raw = tx.connection.driver_connection
+    assert isinstance(raw, psycopg.Connection)
+    return raw
+
+
+def administrator(conninfo: str) -> sa.Engine:
+    """An engine in the login's own role, for migrations."""
+    return sa.create_engine("postgresql+psycopg://", creator=_connector(conninfo), poolclass=sa.NullPool)
+
+
+def with_role(conninfo: str, role: str) -> str:
+    """The same connection string, whose sessions start, and RESET, in the role."""
+    options = str(conninfo_to_dict(conninfo).get("options") or "")
+    return make_conninfo(conninfo, options=f"{options} -c role={role}".strip())
+
+
+def require_reachable(conninfo: str) -> None:
+    """Raise one clear sentence when nobody answers there."""
+    try:
+        psycopg.connect(conninfo, connect_timeout=5).close()
+    except psycopg.Error as refused:
+        reason = str(refused).strip().splitlines()[0]
+        raise NotReady(f"The database of QUILLPOST_DATABASE_URL cannot be reached: {reason}") from None
+
+
+def _connector(conninfo: str) -> Callable[[], psycopg.Connection]:
+    return lambda: psycopg.connect(conninfo, connect_timeout=5)
+
+
+def _engine(conninfo: str, *, role: str, connections: int) -> sa.Engine:
+    return sa.create_engine(
+        "postgresql+psycopg://",
+        creator=_connector(with_role(conninfo, role)),
+        pool_size=connections,
+        max_overflow=0,
+        pool_timeout=10,
+        pool_pre_ping=True,
+    )

@@ -1,0 +1,116 @@
+"""Brings a database to the schema this release needs, or says plainly why it cannot be used."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import sqlalchemy as sa
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+
+from quillpost.database.engine import administrator
+from quillpost.kit.errors import NotReady
+
+OWNER, APP, WORKER = "quillpost_owner", "quillpost_app", "quillpost_worker"
+
+# Two processes that start at once on an empty database take turns.
+MIGRATION_LOCK = 7_125_201
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaState:
+    """How the database's revision stands to this release's."""
+
+    verdict: Literal["empty", "current", "older", "newer"]
+    found: str | None
+    needed: str
+
+
+def _config() -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    config.set_main_option("path_separator", "os")
+    return config
+
+
+def needed_revision() -> str:
+    head = ScriptDirectory.from_config(_config()).get_current_head()
+    assert head is not None
+    return head
+
+
+def state(connection: sa.Connection) -> SchemaState:
+    """Where the database stands."""
+    needed = needed_revision()
+    found = MigrationContext.configure(connection).get_current_revision()
+    if found is None:
+        return SchemaState("empty", None, needed)
+    if found == needed:
+        return SchemaState("current", found, needed)
+    known = {script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()}
+    return SchemaState("older" if found in known else "newer", found, needed)
+
+
+def require_current(found: SchemaState) -> None:
+    """Raise one clear sentence unless the schema is this release's."""
+    if found.verdict == "older":
+        raise NotReady(
+            f"The database schema ({found.found}) is older than this release needs "
+            f"({found.needed}): take a backup, then run `quillpost migrate`."
+        )
+    if found.verdict == "newer":
+        raise NotReady(
+            f"The database schema ({found.found}) is newer than this release knows "
+            f"({found.needed}): run the release that wrote it, or a later one."
+        )
+    if found.verdict == "empty":
+        raise NotReady("The database is empty: run `quillpost migrate` first.")
+
+
+def migrate(conninfo: str) -> SchemaState:
+    """Upgrade to this release's schema, creating roles and everything else where there is nothing."""
+    engine = administrator(conninfo)
+    try:
+        with engine.begin() as connection:
+            connection.execute(sa.text("select pg_advisory_xact_lock(:key)"), {"key": MIGRATION_LOCK})
+            before = state(connection)
+            if before.verdict == "newer":
+                require_current(before)
+            if before.verdict != "current":
+                _create_roles(connection)
+                connection.execute(sa.text(f"set local role {OWNER}"))
+                config = _config()
+                config.attributes["connection"] = connection
+                command.upgrade(config, "head")
+        return before
+    finally:
+        engine.dispose()
+
+
+def _create_roles(connection: sa.Connection) -> None:
+    """Roles belong to the whole server, so another database of ours may have made them already."""
+    for role in (OWNER, APP, WORKER):
+        connection.execute(
+            sa.text(
+                f"""do $$ begin create role {role} nologin;
+                exception when duplicate_object or unique_violation then null; end $$"""
+            )
+        )
+        connection.execute(
+            sa.text(
+                f"""do $$ begin
+                if not pg_has_role(current_user, '{role}', 'member') then
+                    execute format('grant {role} to %I', current_user);
+                end if; end $$"""
+            )
+        )
+    connection.execute(sa.text(f"grant usage, create on schema public to {OWNER}"))
+    connection.execute(
+        sa.text(
+            f"""do $$ begin
+            execute format('grant temporary on database %I to {APP}, {WORKER}', current_database());
+            end $$"""
+        )
+    )

@@ -1,0 +1,346 @@
+"""The tables as queries see them. The migrations are the master; a test holds the two together."""
+
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import ARRAY, BYTEA, JSONB, UUID
+
+metadata = sa.MetaData()
+
+Text, Big, Int, Flag = sa.Text(), sa.BigInteger(), sa.Integer(), sa.Boolean()
+Moment, Day = sa.DateTime(timezone=True), sa.Date()
+
+
+def column(name: str, kind: sa.types.TypeEngine[Any]) -> sa.Column[Any]:
+    """A column that must be filled."""
+    return sa.Column(name, kind, nullable=False)
+
+
+def maybe(*names: str, kind: sa.types.TypeEngine[Any] = Text) -> list[sa.Column[Any]]:
+    """Columns that may be null."""
+    return [sa.Column(name, kind) for name in names]
+
+
+def key() -> sa.Column[int]:
+    return sa.Column("id", sa.BigInteger(), sa.Identity(always=True), primary_key=True)
+
+
+def owner() -> list[sa.Column[Any]]:
+    """Whose row it is; row-level security reads these."""
+    return [column("account_id", Big), *maybe("sub_account_id", kind=Big)]
+
+
+def dated() -> list[sa.Column[Any]]:
+    return [column("created_at", Moment), column("updated_at", Moment)]
+
+
+CUSTOM = tuple(f"custom{n}" for n in range(1, 11))
+PERSON = (
+    "name", "company", "address", "address2", "city", "province", "postal_code",
+)  # fmt: skip
+
+accounts = sa.Table(
+    "accounts",
+    metadata,
+    key(),
+    column("email", Text),
+    column("name", Text),
+    *maybe("company"),
+    column("is_operator", Flag),
+    column("test_mode", Flag),
+    *maybe("return_name", "return_address", "return_address2"),
+    *maybe("return_city", "return_state", "return_postal_code"),
+    *dated(),
+)
+
+sub_accounts = sa.Table(
+    "sub_accounts",
+    metadata,
+    key(),
+    column("account_id", Big),
+    column("title", Text),
+    *maybe("return_name", "return_address", "return_address2"),
+    *maybe("return_city", "return_state", "return_postal_code"),
+    column("branding", JSONB()),
+    column("backgrounds", JSONB()),
+    *dated(),
+)
+
+tokens = sa.Table(
+    "tokens",
+    metadata,
+    key(),
+    *owner(),
+    column("name", Text),
+    column("mode", Text),
+    column("digest", BYTEA()),
+    *maybe("scopes", kind=ARRAY(sa.Text())),
+    column("created_at", Moment),
+    *maybe("last_used_at", "expires_at", "revoked_at", kind=Moment),
+)
+
+mailing_lists = sa.Table(
+    "mailing_lists",
+    metadata,
+    key(),
+    *owner(),
+    column("type", Text),
+    column("description", Text),
+    *maybe("qrcode_url"),
+    column("is_suppression_list", Flag),
+    column("processed", Flag),
+    *(column(n, Int) for n in ("total_recipients", "total_sends", "total_scans", "unique_scans")),
+    *maybe("last_send", "last_scan", kind=Moment),
+    *maybe("key_digest", "key_sealed", kind=BYTEA()),
+    *dated(),
+)
+
+recipients = sa.Table(
+    "recipients",
+    metadata,
+    key(),
+    *owner(),
+    column("mailing_list_id", Big),
+    *maybe(*PERSON, "country", "email", "phone"),
+    *maybe("dob", "anniversary", kind=Day),
+    *maybe(*CUSTOM, "address_key"),
+    *dated(),
+)
+
+files = sa.Table(
+    "files",
+    metadata,
+    sa.Column("id", UUID(as_uuid=True), primary_key=True),
+    *owner(),
+    column("purpose", Text),
+    column("key", Text),
+    column("content_type", Text),
+    column("size", Big),
+    column("sha256", BYTEA()),
+    column("created_at", Moment),
+    *maybe("expires_at", kind=Moment),
+)
+
+image_templates = sa.Table(
+    "image_templates",
+    metadata,
+    key(),
+    *owner(),
+    column("type", Text),
+    column("name", Text),
+    *maybe("image_file_id", kind=UUID(as_uuid=True)),
+    *maybe("design_tool_id"),
+    *dated(),
+)
+
+message_templates = sa.Table(
+    "message_templates",
+    metadata,
+    key(),
+    *owner(),
+    column("type", Text),
+    column("name", Text),
+    column("content", Text),
+    column("settings", JSONB()),
+    column("share_uuid", UUID(as_uuid=True)),
+    *dated(),
+)
+
+TALLY = (
+    "n_processing", "n_printed", "n_in_transit", "n_in_local_area", "n_processed_for_delivery",
+    "n_delivered", "n_re_routed", "n_returned_to_sender", "n_failed",
+)  # fmt: skip
+"""How many of an order's items stand in each status, in the order of their statuses."""
+
+orders = sa.Table(
+    "orders",
+    metadata,
+    key(),
+    *owner(),
+    column("mode", Text),
+    column("type", Text),
+    *maybe("size"),
+    column("mail_class", Text),
+    column("status", Text),
+    column("method", Text),
+    column("message", Text),
+    *maybe("message_template_id", "image_template_id", kind=Big),
+    column("style", Int),
+    column("handwriting_color", Text),
+    column("handwriting_realism", Flag),
+    column("font_size", Text),
+    *maybe("front_image_url", "background_url", "qrcode_url"),
+    *maybe("front_file_id", "background_file_id", kind=UUID(as_uuid=True)),
+    *maybe("return_name", "return_address", "return_address2"),
+    *maybe("return_city", "return_province", "return_postal_code"),
+    column("append_or_current_resident", Flag),
+    column("allow_duplicates", Flag),
+    column("mailing_list_ids", ARRAY(sa.BigInteger())),
+    column("notification_emails", ARRAY(sa.Text())),
+    *maybe("metadata"),
+    sa.Column("metadata_index", JSONB(), sa.Computed("jsonb_or_null(metadata)", persisted=True)),
+    column("total_estimated_recipients", Int),
+    column("recipient_count", Int),
+    *(column(n, Big) for n in ("authorization_total", "order_total", "leads_fee")),
+    *(column(n, Int) for n in (*TALLY, "total_scans", "multi_scans")),
+    column("warnings", ARRAY(sa.Text())),
+    *maybe("schedule_for", kind=Moment),
+    column("due_at", Moment),
+    *dated(),
+)
+
+batches = sa.Table(
+    "batches",
+    metadata,
+    key(),
+    column("mode", Text),
+    column("piece", Text),
+    column("mail_class", Text),
+    column("status", Text),
+    column("item_count", Int),
+    *maybe("print_sha256", kind=BYTEA()),
+    column("created_at", Moment),
+    *maybe("composed_at", "handed_at", "printed_at", "mailed_at", kind=Moment),
+)
+
+items = sa.Table(
+    "items",
+    metadata,
+    key(),
+    *owner(),
+    column("mode", Text),
+    column("order_id", Big),
+    column("status", Text),
+    *maybe("delivery_date", kind=Day),
+    *maybe("failure"),
+    column("scans", Int),
+    column("price_cents", Int),
+    *maybe(*PERSON),
+    column("country", Text),
+    *maybe("absentee_address", "email", "phone"),
+    *maybe("dob", "anniversary", kind=Day),
+    *maybe(*CUSTOM, "address_key", "code", "tracking"),
+    *maybe("batch_id", kind=Big),
+    *maybe("batch_position", kind=Int),
+    *dated(),
+)
+
+facts = sa.Table(
+    "facts",
+    metadata,
+    key(),
+    *owner(),
+    column("mode", Text),
+    column("kind", Text),
+    column("order_id", Big),
+    *maybe("item_id", kind=Big),
+    column("order_status", Text),
+    *maybe("previous"),
+    column("current", Text),
+    column("event_id", UUID(as_uuid=True)),
+    column("at", Moment),
+)
+
+fact_queue = sa.Table("fact_queue", metadata, sa.Column("fact_id", Big, primary_key=True))
+
+prices = sa.Table(
+    "prices",
+    metadata,
+    key(),
+    *(column(n, Text) for n in ("type", "size", "mail_class", "country")),
+    column("unit_cents", Int),
+    column("valid_from", Day),
+)
+
+ledger_moves = sa.Table(
+    "ledger_moves",
+    metadata,
+    key(),
+    *owner(),
+    column("mode", Text),
+    *maybe("order_id", kind=Big),
+    *(column(n, Text) for n in ("kind", "source", "target")),
+    column("cents", Big),
+    column("key", Text),
+    column("at", Moment),
+)
+
+carrier_scans = sa.Table(
+    "carrier_scans",
+    metadata,
+    key(),
+    column("digest", BYTEA()),
+    column("tracking", Text),
+    column("phase", Text),
+    column("scanned_at", Moment),
+    column("raw", JSONB()),
+    *maybe("item_id", kind=Big),
+    column("received_at", Moment),
+)
+
+webhooks = sa.Table(
+    "webhooks",
+    metadata,
+    key(),
+    *owner(),
+    *maybe("mailing_list_id", kind=Big),
+    *(column(n, Text) for n in ("mode", "url", "type", "verb")),
+    *maybe("description"),
+    column("secret_sealed", BYTEA()),
+    column("status", Text),
+    column("invoke_count", Big),
+    *dated(),
+)
+
+deliveries = sa.Table(
+    "deliveries",
+    metadata,
+    key(),
+    *owner(),
+    column("mode", Text),
+    column("webhook_id", Big),
+    column("fact_id", Big),
+    column("event_id", UUID(as_uuid=True)),
+    *(column(n, Text) for n in ("event_type", "stream", "status")),
+    *maybe("body"),
+    column("attempts", Int),
+    *maybe("next_at", kind=Moment),
+    *maybe("response_status", kind=Int),
+    *maybe("response_body", "error"),
+    column("created_at", Moment),
+    *maybe("delivered_at", kind=Moment),
+)
+
+idempotency_keys = sa.Table(
+    "idempotency_keys",
+    metadata,
+    sa.Column("account_id", Big, primary_key=True),
+    *(sa.Column(n, Text, primary_key=True) for n in ("mode", "path", "key")),
+    column("request_digest", BYTEA()),
+    *maybe("answer_status", kind=Int),
+    *maybe("answer_type"),
+    *maybe("answer_headers", kind=JSONB()),
+    *maybe("answer_body", kind=BYTEA()),
+    column("sealed", Flag),
+    column("leased_until", Moment),
+    column("expires_at", Moment),
+)
+
+rate_windows = sa.Table(
+    "rate_windows",
+    metadata,
+    sa.Column("key", Text, primary_key=True),
+    column("started_at", Moment),
+    column("used", Int),
+)
+
+received_events = sa.Table(
+    "received_events",
+    metadata,
+    key(),
+    column("received_at", Moment),
+    column("event_id", Text),
+    column("event_type", Text),
+    column("verified", Flag),
+    column("body", Text),
+)

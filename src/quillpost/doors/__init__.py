@@ -1,0 +1,1 @@
+"""Open to the world: each door has its own credential, or shows nothing that matters."""

@@ -1,0 +1,81 @@
+"""Signed links: whoever holds one may look, until it ends. No token needed."""
+
+import re
+from typing import Annotated
+from uuid import UUID
+
+import sqlalchemy as sa
+from fastapi import APIRouter, Depends, Response
+
+from quillpost.accounts.rules import Caller
+from quillpost.accounts.service import sender_of
+from quillpost.api.needs import parts_of
+from quillpost.composition.compose import compose_batch, preview
+from quillpost.composition.content import BALLPOINTS, Addressee, Copy, Design
+from quillpost.composition.pieces import PIECES
+from quillpost.database.tables import files
+from quillpost.kit.errors import NotFound
+from quillpost.orders import look, store
+from quillpost.parts import Parts
+from quillpost.ports import FileMissing
+
+router = APIRouter(include_in_schema=False)
+
+PROOF = re.compile(r"proof-(\d{1,18})")
+PROOF_PIECES = 3
+A_WEEK = "private, max-age=604800, immutable"
+
+OurParts = Annotated[Parts, Depends(parts_of)]
+
+
+@router.get("/files/{token}")
+def open_file(token: str, parts: OurParts) -> Response:
+    """A kept file, or the proof of an order."""
+    subject = parts.shelf.subject(token, now=parts.clock())
+    if subject is None:
+        raise NotFound
+    if proof := PROOF.fullmatch(subject):
+        return Response(_proof(parts, int(proof[1])), media_type="application/pdf")
+    with parts.db.work() as tx:
+        row = tx.execute(sa.select(files).where(files.c.id == UUID(subject))).first()
+    if row is None:
+        raise NotFound
+    try:
+        data = parts.shelf.store.get(row.key)
+    except FileMissing:
+        raise NotFound from None
+    return Response(data, media_type=row.content_type, headers={"Cache-Control": A_WEEK})
+
+
+@router.get("/art/{piece}.png")
+def plain_front(piece: str) -> Response:
+    """The front that is printed when an order brings no picture."""
+    if piece not in PIECES:
+        raise NotFound
+    design = Design(piece=piece, message="", ink=BALLPOINTS["blue"].ink)
+    sides = preview(design, Copy(item_id=0, design=0, addressee=Addressee()), dpi=100)
+    return Response(
+        sides["front"], media_type="image/png", headers={"Cache-Control": "public, max-age=86400"}
+    )
+
+
+def _proof(parts: Parts, order_id: int) -> bytes:
+    """The print file of the order's first pieces, drawn as the press draws it."""
+    with parts.db.work() as tx:
+        order = store.read_order(tx, order_id)
+        pieces = store.first_items(tx, order_id, most=PROOF_PIECES)
+        sender = sender_of(tx, Caller(order.account_id, order.mode), order.sub_account_id)
+        pictures = [
+            parts.shelf.read(tx, file_id) if file_id else None
+            for file_id in (order.front_file_id, order.background_file_id)
+        ]
+    design = look.design(
+        order,
+        sender=sender,
+        return_address=order.return_address,
+        front=pictures[0],
+        background=pictures[1],
+        indicia=parts.worlds[order.mode].indicia[order.mail_class],
+    )
+    copies = [look.copy(item, order, qr_base=parts.press.qr_base) for item in pieces]
+    return compose_batch({order.id: design}, copies)

@@ -1,0 +1,83 @@
+"""Is it alive, is it ready, what does it count."""
+
+import secrets
+from typing import Annotated
+
+import sqlalchemy as sa
+from fastapi import APIRouter, Depends, Header, Response
+from prometheus_client import CONTENT_TYPE_LATEST, Gauge, generate_latest
+
+from quillpost.accounts.service import is_operator_token
+from quillpost.api.answers import answer
+from quillpost.api.needs import parts_of
+from quillpost.database.schema import state
+from quillpost.kit.errors import Unauthenticated, Unavailable
+from quillpost.kit.metrics import REGISTRY
+from quillpost.parts import Parts
+
+router = APIRouter(tags=["Service"])
+
+LIVE_WORKERS = sa.text(
+    "select count(*) from procrastinate_workers where last_heartbeat > now() - make_interval(secs => :s)"
+)
+BACKLOG = sa.text(
+    """select (select count(*) from procrastinate_jobs where status = 'todo' and
+                      coalesce(scheduled_at, now()) <= now()) as jobs_waiting,
+              (select count(*) from procrastinate_jobs where status = 'failed') as jobs_failed,
+              (select count(*) from deliveries where status = 'pending' and next_at <= now())
+                  as deliveries_waiting,
+              (select count(*) from orders where status = 'paused') as orders_paused,
+              (select count(*) from batches where status <> 'mailed') as batches_open"""
+)
+BACKLOG_GAUGES = {
+    name: Gauge(f"quillpost_{name}", help_, registry=REGISTRY)
+    for name, help_ in {
+        "jobs_waiting": "Jobs whose time has come and that no worker has taken.",
+        "jobs_failed": "Jobs that were given up.",
+        "deliveries_waiting": "Webhook deliveries whose time has come.",
+        "orders_paused": "Orders that wait for an operator.",
+        "batches_open": "Production batches that are not in the mail yet.",
+    }.items()
+}
+
+OurParts = Annotated[Parts, Depends(parts_of)]
+
+
+@router.get("/health", summary="Alive", include_in_schema=False)
+def health() -> Response:
+    """The process answers."""
+    return answer({"status": "ok"})
+
+
+@router.get("/ready", summary="Ready for work", include_in_schema=False)
+def ready(parts: OurParts) -> Response:
+    """Database, workers and migrations; 503 names what is missing."""
+    checks = {"database": "unreachable", "migrations": "unknown", "workers": "unknown"}
+    try:
+        with parts.db.work() as tx:
+            checks["database"] = "ok"
+            verdict = state(tx).verdict
+            checks["migrations"] = "ok" if verdict == "current" else verdict
+            alive = tx.execute(LIVE_WORKERS, {"s": parts.stall_seconds}).scalar_one()
+            checks["workers"] = "ok" if alive else "none alive"
+    except Unavailable:
+        pass
+    is_ready = set(checks.values()) == {"ok"}
+    return answer(
+        {"status": "ready" if is_ready else "not ready", "checks": checks},
+        status=200 if is_ready else 503,
+        headers={} if is_ready else {"Retry-After": "5"},
+    )
+
+
+@router.get("/metrics", summary="Prometheus metrics", include_in_schema=False)
+def metrics(parts: OurParts, authorization: Annotated[str, Header()] = "") -> Response:
+    """For an operator: the metrics token, or an operator account's own token."""
+    token = authorization.removeprefix("Bearer ").strip()
+    given = parts.metrics_token
+    if not (given and secrets.compare_digest(token, given)) and not is_operator_token(parts.db, token):
+        raise Unauthenticated
+    with parts.db.work() as tx:
+        for name, value in tx.execute(BACKLOG).one()._mapping.items():
+            BACKLOG_GAUGES[name].set(value)
+    return Response(generate_latest(REGISTRY), media_type=CONTENT_TYPE_LATEST)

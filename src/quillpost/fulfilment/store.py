@@ -1,0 +1,129 @@
+"""Queries over due orders and production batches, in the worker's transactions."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from quillpost.database import Tx
+from quillpost.database.tables import batches, files, items, orders
+from quillpost.fulfilment.rules import BATCH_SIZE, SERVICE_TYPES
+from quillpost.orders.records import Item, Order
+
+CLAIM_DUE = sa.text(
+    """
+    select id, mode from orders
+     where status = 'reviewing' and due_at <= :now
+     order by due_at, id limit :most
+       for update skip locked
+    """
+)
+
+# The rows are numbered once and the batches made from those numbers, so every piece finds its batch.
+# Batches of one kind come out of the insert in the order of their chunks.
+POOL = sa.text(
+    f"""
+    with ready as materialized (
+        select i.id, i.country, o.mode, 'postcard-' || o.size as piece, o.mail_class,
+               row_number() over (partition by o.mode, o.size, o.mail_class
+                                  order by i.country, i.postal_code, i.id) - 1 as place
+          from items i join orders o on o.id = i.order_id
+         where i.order_id = any(:orders) and i.status = 'Processing' and i.batch_id is null),
+    made as (
+        insert into batches (mode, piece, mail_class, status, item_count, created_at)
+        select mode, piece, mail_class, 'new', count(*), :now
+          from ready group by mode, piece, mail_class, place / {BATCH_SIZE}
+         order by mode, piece, mail_class, place / {BATCH_SIZE}
+        returning id, mode, piece, mail_class),
+    numbered as (
+        select *, row_number() over (partition by mode, piece, mail_class order by id) - 1 as chunk
+          from made),
+    assigned as (
+        update items i
+           set batch_id = n.id, batch_position = r.place % {BATCH_SIZE}, updated_at = :now,
+               tracking = case when r.country = 'US' then
+                   '00' || case r.mail_class when 'standard' then '{SERVICE_TYPES["standard"]}'
+                                             else '{SERVICE_TYPES["first"]}' end
+                   || cast(:mailer_id as text)
+                   || lpad(nextval('mail_serials')::text, 15 - length(:mailer_id), '0') end
+          from ready r join numbered n using (mode, piece, mail_class)
+         where i.id = r.id and n.chunk = r.place / {BATCH_SIZE})
+    select id from numbered order by id
+    """
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    id: int
+    mode: str
+    piece: str
+    mail_class: str
+    status: str
+    item_count: int
+
+
+def claim_due(tx: Tx, *, now: datetime, most: int) -> dict[str, list[int]]:
+    """Orders whose review has ended, by mode, locked for this transaction; others may take the rest."""
+    claimed: dict[str, list[int]] = {}
+    for row in tx.execute(CLAIM_DUE, {"now": now, "most": most}):
+        claimed.setdefault(row.mode, []).append(row.id)
+    return claimed
+
+
+def pool(tx: Tx, order_ids: Sequence[int], *, mailer_id: str, now: datetime) -> list[int]:
+    """Put the orders' pieces into new batches, sorted by destination; the batches' ids."""
+    rows = tx.execute(POOL, {"orders": list(order_ids), "mailer_id": mailer_id, "now": now})
+    return list(rows.scalars())
+
+
+def read_batch(tx: Tx, batch_id: int) -> Batch:
+    row = tx.execute(sa.select(batches).where(batches.c.id == batch_id)).one()
+    return Batch(row.id, row.mode, row.piece, row.mail_class, row.status, row.item_count)
+
+
+def swap_batch(tx: Tx, batch_id: int, *, expected: str, to: str, now: datetime, **values: object) -> bool:
+    """Whether this call moved the batch on."""
+    moved = tx.execute(
+        sa.update(batches)
+        .where(batches.c.id == batch_id, batches.c.status == expected)
+        .values(status=to, **{f"{to}_at": now}, **values)
+    )
+    return moved.rowcount == 1
+
+
+def unfinished_batches(tx: Tx) -> list[Batch]:
+    rows = tx.execute(sa.select(batches).where(batches.c.status != "mailed").order_by(batches.c.id))
+    return [Batch(r.id, r.mode, r.piece, r.mail_class, r.status, r.item_count) for r in rows]
+
+
+def batch_items(tx: Tx, batch_id: int) -> list[Item]:
+    rows = tx.execute(sa.select(items).where(items.c.batch_id == batch_id).order_by(items.c.batch_position))
+    return [Item.of(row) for row in rows]
+
+
+def batch_orders(tx: Tx, batch_id: int) -> list[Order]:
+    inside = sa.select(items.c.order_id).where(items.c.batch_id == batch_id).distinct()
+    rows = tx.execute(sa.select(orders).where(orders.c.id.in_(inside)).order_by(orders.c.id))
+    return [Order.of(row) for row in rows]
+
+
+def reserved_items(tx: Tx, order_ids: Sequence[int], name: str) -> list[int]:
+    """Pieces to a recipient of this name that are not batched yet."""
+    return list(
+        tx.execute(
+            sa.select(items.c.id).where(
+                items.c.order_id.in_(order_ids),
+                items.c.status == "Processing",
+                sa.func.lower(items.c.name) == name.lower(),
+            )
+        ).scalars()
+    )
+
+
+def file_keys(tx: Tx, file_ids: Sequence[UUID]) -> dict[UUID, str]:
+    """Where the files lie in the store."""
+    rows = tx.execute(sa.select(files.c.id, files.c.key).where(files.c.id.in_(file_ids)))
+    return {row.id: row.key for row in rows}

@@ -1,0 +1,48 @@
+"""Deferring: the job is a row of the caller's own transaction, so it exists exactly if the rest does."""
+
+import json
+from datetime import datetime, timedelta
+
+import procrastinate
+import sqlalchemy as sa
+
+from quillpost.database import Tx, driver
+
+# Never opened: every job is inserted over the caller's connection.
+_clerk = procrastinate.App(connector=procrastinate.SyncPsycopgConnector())
+
+BOOKED = sa.text(
+    """select 1 from procrastinate_jobs
+        where task_name = :task and status = 'todo' and scheduled_at = :at limit 1"""
+)
+
+
+def defer(tx: Tx, task: str, *, at: datetime | None = None, queue: str = "default", **args: int) -> None:
+    """Run the task once this transaction has committed, not before `at`."""
+    _clerk.configure_task(task, allow_unknown=True, connection=driver(tx), queue=queue, schedule_at=at).defer(
+        **args
+    )
+
+
+def wake(tx: Tx, task: str, *, at: datetime) -> None:
+    """See that the task runs soon after `at`: one job a second at most, however many ask for it.
+
+    A unique lock would make callers wait for each other; instead two that ask at the same moment may
+    both book, and the second run finds nothing to do.
+    """
+    second = at.replace(microsecond=0) + timedelta(seconds=1)
+    if tx.execute(BOOKED, {"task": task, "at": second}).first() is None:
+        defer(tx, task, at=second)
+
+
+def is_booked(tx: Tx, task: str, **args: int) -> bool:
+    """Whether such a job waits or runs."""
+    found = tx.execute(
+        sa.text(
+            """select 1 from procrastinate_jobs
+                where task_name = :task and status in ('todo', 'doing')
+                  and args = cast(:args as jsonb) limit 1"""
+        ),
+        {"task": task, "args": json.dumps(args)},
+    )
+    return found.first() is not None

@@ -1,0 +1,146 @@
+"""The worker: runs deferred and periodic tasks, outlives database restarts, and takes over from the dead."""
+
+import asyncio
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+
+import procrastinate
+import structlog
+from procrastinate import jobs as procrastinate_jobs
+from procrastinate import utils as procrastinate_utils
+
+from quillpost.jobs.task import Task
+
+log = structlog.get_logger(__name__)
+
+DEATHS_ALLOWED = 5
+"""A job whose workers keep dying is set aside as failed: it may be what kills them."""
+
+KEPT_HOURS = 72
+
+
+@dataclass(frozen=True, slots=True)
+class Pulse:
+    """How soon a silent worker counts as dead. The grace at shutdown stays below that time,
+    because a worker that is shutting down no longer sends heartbeats."""
+
+    heartbeat_seconds: float = 5
+    stall_seconds: float = 20
+
+    @property
+    def grace_seconds(self) -> float:
+        return self.stall_seconds * 0.6
+
+
+class Runner:
+    """Runs the given tasks from any queue, or from those named, until it is stopped."""
+
+    def __init__(
+        self,
+        conninfo: str,
+        tasks: Sequence[Task],
+        *,
+        concurrency: int = 4,
+        queues: Sequence[str] | None = None,
+        pulse: Pulse | None = None,
+    ) -> None:
+        self._pulse = pulse or Pulse()
+        self._concurrency = concurrency
+        self._queues = list(queues) if queues else None
+        self._app = procrastinate.App(
+            connector=procrastinate.PsycopgConnector(
+                conninfo=conninfo, min_size=1, max_size=concurrency + 3, timeout=5
+            )
+        )
+        for task in tasks:
+            _register(self._app, task)
+        _forget_finished_jobs(self._app)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Work until `stop` is set; a database that goes away is waited for."""
+        loop = asyncio.get_running_loop()
+        with ThreadPoolExecutor(self._concurrency + 2, thread_name_prefix="job") as threads:
+            loop.set_default_executor(threads)
+            while not stop.is_set():
+                try:
+                    async with self._app.open_async():
+                        await self._work(stop)
+                except Exception as broken:
+                    log.warning("jobs.interrupted", error=repr(broken))
+                await _wait(stop, 1)
+
+    async def _work(self, stop: asyncio.Event) -> None:
+        """One stretch of work. The engine's worker also returns when its connections break."""
+        worker = asyncio.create_task(
+            self._app.run_worker_async(
+                queues=self._queues,  # type: ignore[arg-type]
+                concurrency=self._concurrency,
+                install_signal_handlers=False,
+                fetch_job_polling_interval=1,
+                shutdown_graceful_timeout=self._pulse.grace_seconds,
+                update_heartbeat_interval=self._pulse.heartbeat_seconds,
+                stalled_worker_timeout=self._pulse.stall_seconds,
+            )
+        )
+        others = [asyncio.create_task(self._take_over()), asyncio.create_task(stop.wait())]
+        await asyncio.wait({worker, *others}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (worker, *others):
+            task.cancel()
+        ended = await asyncio.gather(worker, *others, return_exceptions=True)
+        for fault in ended:
+            if isinstance(fault, Exception):
+                raise fault
+
+    async def _take_over(self) -> None:
+        """Put the jobs of workers that fell silent back in the queue."""
+        manager = self._app.job_manager
+        while True:
+            for job in await manager.get_stalled_jobs(seconds_since_heartbeat=self._pulse.stall_seconds):
+                with suppress(procrastinate.exceptions.ConnectorException):
+                    if job.attempts >= DEATHS_ALLOWED:
+                        await manager.finish_job(job, procrastinate_jobs.Status.FAILED, delete_job=False)
+                    else:
+                        await manager.retry_job(job, retry_at=procrastinate_utils.utcnow())
+                    log.warning("jobs.taken_over", task=job.task_name, job=job.id)
+            await asyncio.sleep(self._pulse.stall_seconds / 4)
+
+
+class Backoff(procrastinate.BaseRetryStrategy):
+    """Again after 1, 2, 4 ... seconds, at most five minutes apart."""
+
+    def __init__(self, retries: int) -> None:
+        self._retries = retries
+
+    def get_retry_decision(
+        self, *, exception: BaseException, job: procrastinate_jobs.Job
+    ) -> procrastinate.RetryDecision | None:
+        log.warning("jobs.failed", task=job.task_name, job=job.id, error=repr(exception))
+        if job.attempts >= self._retries:
+            return None
+        return procrastinate.RetryDecision(retry_in={"seconds": min(2**job.attempts, 300)})
+
+
+def _register(app: procrastinate.App, task: Task) -> None:
+    if task.every is None:
+        app.task(name=task.name, queue=task.queue, retry=Backoff(task.retries))(task.run)
+        return
+
+    def tick(timestamp: int) -> None:  # noqa: ARG001
+        task.run()
+
+    # No retry: the next tick comes by itself.
+    app.periodic(cron=task.every)(app.task(name=task.name, queue=task.queue)(tick))
+
+
+def _forget_finished_jobs(app: procrastinate.App) -> None:
+    async def forget(timestamp: int) -> None:  # noqa: ARG001
+        await app.job_manager.delete_old_jobs(nb_hours=KEPT_HOURS)
+
+    app.periodic(cron="17 * * * *")(app.task(name="jobs.forget_finished")(forget))
+
+
+async def _wait(stop: asyncio.Event, seconds: float) -> None:
+    with suppress(TimeoutError):
+        await asyncio.wait_for(stop.wait(), seconds)

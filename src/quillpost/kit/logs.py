@@ -1,0 +1,37 @@
+"""Structured logs: one event a line, ids bound to it; never a secret, never a recipient's address."""
+
+import logging
+import sys
+
+import structlog
+
+FORBIDDEN = frozenset({"token", "secret", "authorization", "password", "address", "email", "name"})
+
+
+def refuse_private_fields(_logger: object, _method: str, event: dict[str, object]) -> dict[str, object]:
+    """A field that could carry a secret or a person is blanked, whoever tried to log it."""
+    return {key: "***" if key in FORBIDDEN else value for key, value in event.items()}
+
+
+def configure_logs(*, as_json: bool, level: str = "info") -> None:
+    renderer = (
+        structlog.processors.JSONRenderer()
+        if as_json
+        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), pad_event_to=28)
+    )
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            refuse_private_fields,  # type: ignore[list-item]
+            structlog.processors.format_exc_info,
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelName(level.upper())),
+        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=False,
+    )
+    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(name)s: %(message)s")
+    # The engine's own lines repeat ours, and its argument dumps are not for a log.
+    logging.getLogger("procrastinate").setLevel(logging.ERROR)

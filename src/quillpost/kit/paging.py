@@ -1,0 +1,37 @@
+"""Pages of a list: what was asked for, and where a page stands in the whole."""
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+Row = TypeVar("Row")
+
+
+@dataclass(frozen=True, slots=True)
+class PageRequest:
+    page: int = 1
+    per_page: int = 25
+
+    @property
+    def offset(self) -> int:
+        return (self.page - 1) * self.per_page
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[Row]):
+    """Some rows of `total`. A page beyond the end is empty, with no first and no last row."""
+
+    rows: list[Row]
+    total: int
+    asked: PageRequest
+
+    @property
+    def first_row(self) -> int | None:
+        return self.asked.offset + 1 if self.rows else None
+
+    @property
+    def last_row(self) -> int | None:
+        return self.asked.offset + len(self.rows) if self.rows else None
+
+    @property
+    def last_page(self) -> int:
+        return max(1, -(-self.total // self.asked.per_page))

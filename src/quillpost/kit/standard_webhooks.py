@@ -1,0 +1,61 @@
+"""Signatures after the Standard Webhooks convention: receivers can use any of its libraries."""
+
+import hashlib
+import hmac
+from base64 import b64decode, b64encode
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+
+PREFIX = "whsec_"
+VERSION = "v1"
+TOLERANCE = timedelta(minutes=5)
+SECRET_BYTES = range(24, 65)
+
+
+def new_secret(randomness: bytes) -> str:
+    if len(randomness) not in SECRET_BYTES:
+        raise ValueError("A webhook secret is made of 24 to 64 random bytes.")
+    return PREFIX + b64encode(randomness).decode("ascii")
+
+
+def sign(secrets: Sequence[str], *, message_id: str, at: datetime, body: bytes) -> dict[str, str]:
+    """The headers of one delivery, with a signature for each secret: a rotation loses nothing."""
+    if not secrets:
+        raise ValueError("A delivery is signed with at least one secret.")
+    stamp = str(int(at.timestamp()))
+    return {
+        "webhook-id": message_id,
+        "webhook-timestamp": stamp,
+        "webhook-signature": " ".join(
+            f"{VERSION},{_signature(secret, message_id, stamp, body)}" for secret in secrets
+        ),
+    }
+
+
+def verify(secrets: Sequence[str], headers: Mapping[str, str], body: bytes, *, now: datetime) -> bool:
+    """Whether one of the secrets signed exactly this body, within five minutes of now."""
+    given = {name.lower(): value for name, value in headers.items()}
+    message_id, stamp = given.get("webhook-id", ""), given.get("webhook-timestamp", "")
+    if not message_id or not _is_recent(stamp, now):
+        return False
+    offered = [
+        signature.encode()
+        for version, _, signature in (
+            each.partition(",") for each in given.get("webhook-signature", "").split()
+        )
+        if version == VERSION
+    ]
+    genuine = [_signature(secret, message_id, stamp, body).encode() for secret in secrets]
+    return any(hmac.compare_digest(ours, theirs) for ours in genuine for theirs in offered)
+
+
+def _is_recent(stamp: str, now: datetime) -> bool:
+    if not (stamp.isascii() and stamp.isdigit() and len(stamp) <= len("253402300799")):
+        return False
+    return abs(now.timestamp() - int(stamp)) <= TOLERANCE.total_seconds()
+
+
+def _signature(secret: str, message_id: str, stamp: str, body: bytes) -> str:
+    key = b64decode(secret.removeprefix(PREFIX))
+    signed = f"{message_id}.{stamp}.".encode() + body
+    return b64encode(hmac.digest(key, signed, hashlib.sha256)).decode("ascii")

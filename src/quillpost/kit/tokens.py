@@ -1,0 +1,79 @@
+"""Personal access tokens and short codes: how they look, never where they are kept.
+
+A token is `qp_test_` or `qp_live_`, its random part in base 62, and a checksum over all of that.
+The prefix lets secret scanners find a leaked token; the checksum keeps garbage off the database.
+"""
+
+import hashlib
+import re
+import string
+import zlib
+from typing import Literal
+
+Mode = Literal["test", "live"]
+
+TOKEN_BYTES = range(24, 65)
+LEAST_CODE_BYTES = 16
+SHORT_CODE_LENGTH = 8
+
+BASE62 = string.digits + string.ascii_uppercase + string.ascii_lowercase
+# Nothing that reads as something else when a person copies it from paper.
+UNAMBIGUOUS = "".join(letter for letter in BASE62 if letter not in "0O1Il")
+
+CHECKSUM_LENGTH = 6  # 62 ** 6 > 2 ** 32
+PATTERN = re.compile(
+    r"(?P<checked>qp_(?P<mode>test|live)_[0-9A-Za-z]{33,86})"  # 24 to 64 bytes in base 62
+    rf"(?P<checksum>[0-9A-Za-z]{{{CHECKSUM_LENGTH}}})"
+)
+
+
+def mint(mode: Mode, randomness: bytes) -> str:
+    """A new token; `randomness` is 24 to 64 bytes that nobody else can guess."""
+    if len(randomness) not in TOKEN_BYTES:
+        raise ValueError("A token is made of 24 to 64 random bytes.")
+    # Padded to the width of the largest value, so that a token's length tells nothing.
+    width = len(_written(256 ** len(randomness) - 1, BASE62))
+    checked = f"qp_{mode}_{_written(int.from_bytes(randomness), BASE62).rjust(width, BASE62[0])}"
+    return checked + _checksum(checked)
+
+
+def mode_of(token: str) -> Mode | None:
+    """The token's mode, or None for anything that we cannot have minted."""
+    parts = PATTERN.fullmatch(token)
+    if parts is None or _checksum(parts["checked"]) != parts["checksum"]:
+        return None
+    return "test" if parts["mode"] == "test" else "live"
+
+
+def looks_valid(token: str) -> bool:
+    """Whether it is worth a look in the database."""
+    return mode_of(token) is not None
+
+
+def digest(token: str) -> bytes:
+    """What is stored instead of the token: it is random enough that a plain hash does."""
+    return hashlib.sha256(token.encode()).digest()
+
+
+def short_code(randomness: bytes) -> str:
+    """Eight letters and digits that a person can copy from paper, each code as likely as any.
+
+    Sixteen bytes or more are folded into 57 ** 8 codes: the unevenness is below 2 ** -80.
+    """
+    if len(randomness) < LEAST_CODE_BYTES:
+        raise ValueError(f"A short code needs at least {LEAST_CODE_BYTES} random bytes.")
+    number = int.from_bytes(randomness) % len(UNAMBIGUOUS) ** SHORT_CODE_LENGTH
+    return _written(number, UNAMBIGUOUS).rjust(SHORT_CODE_LENGTH, UNAMBIGUOUS[0])
+
+
+def _checksum(text: str) -> str:
+    return _written(zlib.crc32(text.encode("ascii")), BASE62).rjust(CHECKSUM_LENGTH, BASE62[0])
+
+
+def _written(number: int, digits: str) -> str:
+    """The number in the base of these digits, without leading zeros."""
+    written = ""
+    while number:
+        number, rest = divmod(number, len(digits))
+        written = digits[rest] + written
+    return written

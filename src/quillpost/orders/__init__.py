@@ -1,0 +1,1 @@
+"""Orders and their items: placing, reading, cancelling, and how they move."""

@@ -1,0 +1,169 @@
+"""Everything that can refuse a wish, before anything is stored."""
+
+import secrets
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from quillpost.accounts import service as accounts
+from quillpost.accounts.rules import Caller
+from quillpost.audience.rules import Person, examine
+from quillpost.composition import content
+from quillpost.composition.compose import check_fit
+from quillpost.composition.hand import missing_letters
+from quillpost.composition.layout import DoesNotFit
+from quillpost.composition.variables import KNOWN, unknown_variables
+from quillpost.creative.images import fetch_image
+from quillpost.database import Database, Tx
+from quillpost.kit.errors import Invalid
+from quillpost.kit.tokens import short_code
+from quillpost.orders import look
+from quillpost.orders.rules import Wish
+from quillpost.ports import Fetched, Fetcher
+from quillpost.pricing.rules import Tariff
+from quillpost.pricing.store import tariff_on
+
+HANDS = {1: "Zeyada"}
+"""The handwriting styles that can be asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A wish that will not be refused any more, with its pictures in hand and nothing stored."""
+
+    wish: Wish
+    people: list[tuple[Person, int, str | None]]
+    sender: accounts.Sender
+    return_address: content.ReturnAddress
+    front: Fetched | None
+    background: Fetched | None
+    design: content.Design
+    warnings: list[str]
+
+
+def prepare(
+    db: Database,
+    who: Caller,
+    wish: Wish,
+    *,
+    fetcher: Fetcher,
+    indicia: tuple[str, ...],
+    now: datetime,
+) -> Draft:
+    """Look everything up and check it; the network is asked last, with no transaction open."""
+    _check_texts(wish)
+    wish = replace(wish, colour=_colour(wish.colour), sub_account_id=_home(who, wish))
+    people = examine(wish.recipients)
+    with db.transaction(accounts.tenant(who)) as tx:
+        sender, prices = _look_up(tx, who, wish, now=now)
+    return_address = _return_address(wish, sender)
+    if not who.is_testing and return_address.address is None:
+        raise Invalid(
+            {"return_address": ["Live mail needs a return address: in the call or in the account."]}
+        )
+    priced = _priced(people, prices, wish)
+    front = _picture(fetcher, wish.front_image_url, "front_image_url")
+    background = _picture(fetcher, wish.background_url, "custom_background_image")
+    design = look.design(
+        wish,
+        sender=sender,
+        return_address=return_address,
+        front=front.body if front else None,
+        background=background.body if background else None,
+        indicia=indicia,
+    )
+    _check_fit(design, people, has_qr=wish.qrcode_url is not None)
+    return Draft(wish, priced, sender, return_address, front, background, design, _warnings(wish))
+
+
+def _home(who: Caller, wish: Wish) -> int | None:
+    """A limited caller's mail lands in its own sub account."""
+    return wish.sub_account_id if wish.sub_account_id is not None else who.sub_account_id
+
+
+def _check_texts(wish: Wish) -> None:
+    faults: dict[str, list[str]] = {}
+    for field, text in (("message", wish.message), ("qrcode_url", wish.qrcode_url or "")):
+        unknown = unknown_variables(text)
+        if unknown:
+            names = ", ".join(f"%{name}%" for name in unknown)
+            known = ", ".join(f"%{name}%" for name in KNOWN)
+            faults[field] = [f"Unknown variable {names}. Known variables: {known}."]
+    if wish.style not in HANDS:
+        known = ", ".join(f"{number} ({name})" for number, name in HANDS.items())
+        faults["handwriting_style"] = [f"There is no handwriting style {wish.style}. Known: {known}."]
+    if faults:
+        raise Invalid(faults)
+
+
+def _colour(text: str) -> str:
+    try:
+        return content.parse_colour(text).rgba_text
+    except ValueError as unknown:
+        raise Invalid({"handwriting_color": [str(unknown)]}) from None
+
+
+def _look_up(tx: Tx, who: Caller, wish: Wish, *, now: datetime) -> tuple[accounts.Sender, Tariff]:
+    if wish.sub_account_id is not None:
+        accounts.require_sub_account(tx, wish.sub_account_id)
+    sender = accounts.sender_of(tx, who, wish.sub_account_id)
+    prices = tariff_on(tx, type=wish.type, size=wish.size, mail_class=wish.mail_class, on=now.date())
+    return sender, prices
+
+
+def _return_address(wish: Wish, sender: accounts.Sender) -> content.ReturnAddress:
+    """The call's own, whole, or else the sender's."""
+    if wish.return_address.address is not None:
+        return wish.return_address
+    return content.ReturnAddress(
+        name=wish.return_address.name or sender.return_name,
+        address=sender.return_address,
+        address2=sender.return_address2,
+        city=sender.return_city,
+        province=sender.return_province,
+        postal_code=sender.return_postal_code,
+    )
+
+
+def _priced(people: list[Person], prices: Tariff, wish: Wish) -> list[tuple[Person, int, str | None]]:
+    """Each with a price and, where the piece carries a QR code, its short code. The refused are free."""
+    faults: dict[str, list[str]] = {}
+    priced: list[tuple[Person, int, str | None]] = []
+    for index, person in enumerate(people):
+        cents = prices.unit_cents(person.country)
+        if cents is None:
+            what = "standard mail" if wish.mail_class == "standard" else "this piece"
+            hint = "use first class" if wish.mail_class == "standard" else "ask the operator"
+            faults[f"recipients.{index}.country"] = [
+                f"There is no price for {what} to {person.country}: {hint}."
+            ]
+            cents = 0
+        code = short_code(secrets.token_bytes(16)) if wish.qrcode_url else None
+        priced.append((person, 0 if person.refusal else cents, code))
+    if faults:
+        raise Invalid(faults)
+    return priced
+
+
+def _picture(fetcher: Fetcher, url: str | None, field: str) -> Fetched | None:
+    return None if url is None else fetch_image(fetcher, url, field=field)
+
+
+def _check_fit(design: content.Design, people: list[Person], *, has_qr: bool) -> None:
+    """Every recipient's own text must fit; a message without variables is the same for all."""
+    same_for_all = "%" not in design.message
+    for index, person in enumerate(people):
+        try:
+            check_fit(design, look.addressee(person), qr=has_qr)
+        except DoesNotFit as too_long:
+            who = f" (for recipient {index})" if not same_for_all else ""
+            raise Invalid({"message": [f"{too_long.message}{who}"]}) from None
+        if same_for_all:
+            return
+
+
+def _warnings(wish: Wish) -> list[str]:
+    letters = missing_letters(wish.message)
+    if not letters:
+        return []
+    shown = ", ".join(letters[:10])
+    return [f"The hand {HANDS[wish.style]} has no {shown}: another face or letter is used instead."]

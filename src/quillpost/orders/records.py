@@ -1,0 +1,123 @@
+"""Orders and items as they are read."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from datetime import date, datetime
+from typing import Any, Self
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from quillpost.composition.content import ReturnAddress
+from quillpost.orders.rules import ItemStatus, OrderStatus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    id: int
+    account_id: int
+    sub_account_id: int | None
+    mode: str
+    type: str
+    size: str | None
+    mail_class: str
+    status: OrderStatus
+    method: str
+    message: str
+    message_template_id: int | None
+    image_template_id: int | None
+    style: int
+    handwriting_color: str
+    handwriting_realism: bool
+    font_size: str
+    front_image_url: str | None
+    front_file_id: UUID | None
+    background_url: str | None
+    background_file_id: UUID | None
+    qrcode_url: str | None
+    return_address: ReturnAddress
+    append_or_current_resident: bool
+    mailing_list_ids: list[int]
+    metadata: str | None
+    total_estimated_recipients: int
+    recipient_count: int
+    authorization_total: int
+    order_total: int
+    leads_fee: int
+    tally: dict[ItemStatus, int]
+    total_scans: int
+    multi_scans: int
+    warnings: list[str]
+    schedule_for: datetime | None
+    due_at: datetime
+    created_at: datetime
+    updated_at: datetime
+
+    @classmethod
+    def of(cls, row: sa.Row[Any]) -> Self:
+        plain = {f.name: row._mapping[f.name] for f in fields(cls) if f.name in row._mapping}
+        return cls(
+            **plain
+            | {
+                "status": OrderStatus(row.status),
+                "tally": {status: row._mapping[f"n_{status.tally}"] for status in ItemStatus},
+                "return_address": ReturnAddress(
+                    name=row.return_name,
+                    address=row.return_address,
+                    address2=row.return_address2,
+                    city=row.return_city,
+                    province=row.return_province,
+                    postal_code=row.return_postal_code,
+                ),
+            }
+        )
+
+    @property
+    def is_cancellable(self) -> bool:
+        return self.status in (OrderStatus.REVIEWING, OrderStatus.PAUSED)
+
+    @property
+    def grand_total(self) -> int:
+        return self.order_total + self.leads_fee
+
+    @property
+    def total_recipients(self) -> int:
+        """Nobody counts as mailed to before the review has ended."""
+        waiting = self.status in (OrderStatus.REVIEWING, OrderStatus.PAUSED)
+        return 0 if waiting else self.recipient_count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    id: int
+    order_id: int
+    status: ItemStatus
+    delivery_date: date | None
+    scans: int
+    failure: str | None
+    name: str | None
+    company: str | None
+    address: str | None
+    address2: str | None
+    city: str | None
+    province: str | None
+    postal_code: str | None
+    country: str
+    email: str | None
+    phone: str | None
+    custom: tuple[str | None, ...]
+    dob: date | None
+    anniversary: date | None
+    code: str | None
+    tracking: str | None
+    created_at: datetime
+
+    @classmethod
+    def of(cls, row: sa.Row[Any]) -> Self:
+        return cls.of_columns(row._mapping)
+
+    @classmethod
+    def of_columns(cls, row: Mapping[Any, Any]) -> Self:
+        plain = {f.name: row[f.name] for f in fields(cls) if f.name in row}
+        custom = tuple(row[f"custom{n}"] for n in range(1, 11))
+        return cls(**plain | {"status": ItemStatus(row["status"]), "custom": custom})

@@ -1,0 +1,135 @@
+"""Placing and cancelling."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from quillpost import events, jobs
+from quillpost.accounts.rules import Caller
+from quillpost.audience.rules import Person
+from quillpost.composition.content import ReturnAddress
+from quillpost.database import Tx
+from quillpost.database.tables import items
+from quillpost.kit.errors import Refused
+from quillpost.orders import store
+from quillpost.orders.records import Order
+from quillpost.orders.rules import ItemStatus, OrderStatus, Wish, require_cancellable
+from quillpost.pricing import ledger
+
+SWEEP = "fulfilment.sweep"
+"""The task that takes orders whose review has ended; it lives above, so it is known by name alone."""
+
+CANCEL_ITEMS = (
+    sa.update(items)
+    .where(items.c.status == ItemStatus.PROCESSING.value)
+    .values(status=ItemStatus.FAILED.value, failure="Order cancelled")
+)
+
+CANCEL_COUNTS = sa.text(
+    """update orders set n_failed = n_failed + n_processing, n_processing = 0, order_total = 0
+        where id = :order_id"""
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A wish after everything was looked up: nothing left that could refuse it."""
+
+    wish: Wish
+    people: list[tuple[Person, int, str | None]]
+    return_address: ReturnAddress
+    front_file_id: UUID | None
+    background_file_id: UUID | None
+    warnings: list[str]
+
+
+def place(tx: Tx, who: Caller, ready: Prepared, *, review: timedelta, now: datetime) -> Order:
+    """Make it a durable order; its work starts when this transaction has committed."""
+    wish, home = ready.wish, ready.return_address
+    total = sum(cents for _, cents, _ in ready.people)
+    due_at = max(now + review, wish.schedule_for or now)
+    order_id = store.insert_order(
+        tx,
+        {
+            "account_id": who.account_id,
+            "sub_account_id": wish.sub_account_id,
+            "mode": who.mode,
+            "type": wish.type,
+            "size": wish.size,
+            "mail_class": wish.mail_class,
+            "status": OrderStatus.REVIEWING.value,
+            "method": wish.method,
+            "message": wish.message,
+            "style": wish.style,
+            "handwriting_color": wish.colour,
+            "handwriting_realism": wish.realism,
+            "font_size": wish.font_size,
+            "front_image_url": wish.front_image_url,
+            "front_file_id": ready.front_file_id,
+            "background_url": wish.background_url,
+            "background_file_id": ready.background_file_id,
+            "qrcode_url": wish.qrcode_url,
+            "return_name": home.name,
+            "return_address": home.address,
+            "return_address2": home.address2,
+            "return_city": home.city,
+            "return_province": home.province,
+            "return_postal_code": home.postal_code,
+            "append_or_current_resident": wish.append_or_current_resident,
+            "allow_duplicates": wish.allow_duplicates,
+            "notification_emails": list(wish.notification_emails),
+            "metadata": wish.metadata,
+            "total_estimated_recipients": sum(not p.refusal for p, _, _ in ready.people),
+            "authorization_total": total,
+            "order_total": total,
+            "warnings": ready.warnings,
+            "schedule_for": wish.schedule_for,
+            "due_at": due_at,
+            "created_at": now,
+            "updated_at": now,
+        },
+    )
+    store.insert_items(
+        tx,
+        order_id,
+        ready.people,
+        account_id=who.account_id,
+        sub_account_id=wish.sub_account_id,
+        mode=who.mode,
+        now=now,
+    )
+    ledger.authorise(
+        tx,
+        account_id=who.account_id,
+        sub_account_id=wish.sub_account_id,
+        mode=who.mode,
+        order_id=order_id,
+        cents=total,
+        now=now,
+    )
+    events.order_status_changed(tx, [order_id], previous=None, now=now)
+    store.append_first_item_facts(tx, order_id, now=now)
+    jobs.wake(tx, SWEEP, at=due_at)
+    return store.read_order(tx, order_id)
+
+
+def cancel(tx: Tx, order_id: int, *, now: datetime) -> Order:
+    """Stop an order before it is made, and give the money back. Against the press, one side wins."""
+    order = store.read_order(tx, order_id)
+    require_cancellable(order.status)
+    swapped = store.swap_status(
+        tx,
+        [order_id],
+        expected=[order.status],
+        to=OrderStatus.CANCELLED,
+        now=now,
+    )
+    if not swapped:
+        raise Refused("This order can no longer be cancelled: it has just gone to print.")
+    tx.execute(CANCEL_ITEMS.where(items.c.order_id == order_id).values(updated_at=now))
+    tx.execute(CANCEL_COUNTS, {"order_id": order_id})
+    ledger.release_order(tx, order_id, now=now)
+    events.order_status_changed(tx, [order_id], previous=order.status.value, now=now)
+    return store.read_order(tx, order_id)

@@ -1,0 +1,40 @@
+"""The running service's parts, as the edges are handed them. `wiring.py` puts them together."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from quillpost.creative.shelf import Shelf
+from quillpost.database import Database
+from quillpost.fulfilment.production import Press
+from quillpost.kit.sealing import Sealer
+from quillpost.ports import Fetcher, World
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a caller may ask for at most; each is a setting."""
+
+    calls_a_minute: int = 120
+    body_bytes: int = 20_000_000
+    inline_recipients: int = 5_000
+    message_characters: int = 5_000
+    metadata_bytes: int = 8_192
+    items_per_page: int = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    db: Database
+    shelf: Shelf
+    press: Press
+    worlds: Mapping[str, World]
+    fetcher: Fetcher
+    sealer: Sealer
+    check_url: Callable[[str], str | None]
+    clock: Callable[[], datetime]
+    limits: Limits
+    base_url: str
+    metrics_token: str | None
+    receiver_key: str | None
+    stall_seconds: float

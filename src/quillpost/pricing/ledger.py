@@ -1,0 +1,61 @@
+"""Money: each row moves cents from one book to another, so the books balance by construction.
+
+credit -> held (authorise), held -> earned (capture), held -> credit (release), earned -> credit (refund).
+Captures, releases and refunds of single pieces are written by the statement that moves the pieces.
+"""
+
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from quillpost.database import Tx
+from quillpost.database.tables import ledger_moves
+
+CREDIT, HELD, EARNED = "credit", "held", "earned"
+
+RELEASE_ORDER = sa.text(
+    """
+    insert into ledger_moves (account_id, sub_account_id, mode, order_id, kind,
+                              source, target, cents, key, at)
+    select o.account_id, o.sub_account_id, o.mode, o.id, 'release', 'held', 'credit', held.cents,
+           'release:order:' || o.id, :now
+      from orders o
+      join lateral (
+            select coalesce(sum(case when m.target = 'held' then m.cents else -m.cents end), 0) as cents
+              from ledger_moves m where m.order_id = o.id and 'held' in (m.source, m.target)) held on true
+     where o.id = :order_id and held.cents > 0
+    """
+)
+
+
+def authorise(
+    tx: Tx,
+    *,
+    account_id: int,
+    sub_account_id: int | None,
+    mode: str,
+    order_id: int,
+    cents: int,
+    now: datetime,
+) -> None:
+    """Hold what the order may cost."""
+    if cents > 0:
+        tx.execute(
+            sa.insert(ledger_moves).values(
+                account_id=account_id,
+                sub_account_id=sub_account_id,
+                mode=mode,
+                order_id=order_id,
+                kind="authorise",
+                source=CREDIT,
+                target=HELD,
+                cents=cents,
+                key=f"authorise:order:{order_id}",
+                at=now,
+            )
+        )
+
+
+def release_order(tx: Tx, order_id: int, *, now: datetime) -> None:
+    """Give back all that is still held for the order."""
+    tx.execute(RELEASE_ORDER, {"order_id": order_id, "now": now})

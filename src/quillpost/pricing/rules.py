@@ -1,0 +1,40 @@
+"""The price in force for a piece, a class of mail, a destination and a day."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+
+EVERYWHERE_ELSE = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    type: str
+    size: str
+    mail_class: str
+    country: str
+    unit_cents: int
+    valid_from: date
+
+
+@dataclass(frozen=True, slots=True)
+class Tariff:
+    """The prices of one piece and class on one day, by destination."""
+
+    by_country: dict[str, int]
+
+    def unit_cents(self, country: str) -> int | None:
+        """Cents for one piece there, or None where it is not offered."""
+        return self.by_country.get(country, self.by_country.get(EVERYWHERE_ELSE))
+
+
+def tariff(prices: Sequence[Price], on: date) -> Tariff:
+    """Of each destination the price that came into force last, not after the day."""
+    ruling: dict[str, Price] = {}
+    for price in prices:
+        if price.valid_from > on:
+            continue
+        known = ruling.get(price.country)
+        if known is None or price.valid_from > known.valid_from:
+            ruling[price.country] = price
+    return Tariff({country: price.unit_cents for country, price in ruling.items()})

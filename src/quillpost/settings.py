@@ -1,0 +1,77 @@
+"""Every setting, from the environment: `QUILLPOST_` and the name in capitals."""
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class Settings(BaseSettings):
+    model_config = SettingsConfigDict(env_prefix="QUILLPOST_", extra="ignore")
+
+    # Where it runs
+    home: Path = Field(Path("var"), description="Folder for the database, files and keys.")
+    host: str = Field("127.0.0.1", description="Address to listen on.")
+    port: int = Field(8025, ge=1, le=65_535, description="Port to listen on.")
+    base_url: str | None = Field(None, description="How the world reaches us; QR codes point here.")
+    trusted_proxies: str = Field(
+        "127.0.0.1", description="Proxies whose X-Forwarded-* headers are believed, with commas."
+    )
+    log_format: Literal["console", "json"] = Field("console", description="How log lines look.")
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="What is logged.")
+
+    # What it stands on
+    database_url: str | None = Field(
+        None, description="A PostgreSQL to use; without it, one is started in the home folder."
+    )
+    postgres_bin: Path | None = Field(None, description="Folder of PostgreSQL programs to use.")
+    secret_key: SecretStr | None = Field(
+        None, description="32 bytes as base64 that seal secrets; without it, a file in the home folder."
+    )
+    files_bucket: str | None = Field(
+        None, description="An S3 bucket for files; without it, a folder in the home folder."
+    )
+    files_region: str = Field("us-east-1", description="The bucket's region.")
+    files_endpoint: str | None = Field(None, description="An S3-compatible service's address.")
+    files_access_key_id: str | None = Field(None, description="The bucket's key id.")
+    files_secret_access_key: SecretStr | None = Field(None, description="The bucket's secret key.")
+
+    # Work
+    job_concurrency: int = Field(4, ge=1, description="Jobs that one process runs at a time.")
+    job_heartbeat_seconds: float = Field(5, gt=0, description="How often a worker says it is alive.")
+    job_stall_seconds: float = Field(
+        20, gt=0, description="A worker silent for so long is dead; others take over its jobs."
+    )
+    webhook_seconds: float = Field(15, gt=0, description="Time a webhook receiver has to answer.")
+
+    # Orders
+    review_seconds: int = Field(3_600, ge=0, description="How long a live order can be cancelled.")
+    test_review_seconds: int = Field(10, ge=0, description="The same in testing mode.")
+    test_journey_seconds: float = Field(
+        16, gt=0, description="How long a piece takes through the simulated mail."
+    )
+    mailer_id: str | None = Field(
+        None, pattern=r"^(\d{6}|\d{9})$", description="The postal service's number for this mailer."
+    )
+    permit_first: str | None = Field(None, description="Permit imprint of first class, lines with |.")
+    permit_standard: str | None = Field(None, description="Permit imprint of standard mail, lines with |.")
+
+    # Limits
+    calls_a_minute: int = Field(120, ge=1, description="API calls of one token in a minute.")
+    body_bytes: int = Field(20_000_000, ge=1_000, description="Largest request body.")
+    inline_recipients: int = Field(5_000, ge=1, description="Recipients in one call.")
+    message_characters: int = Field(5_000, ge=1, description="Longest message.")
+    metadata_bytes: int = Field(8_192, ge=2, description="Largest metadata, as compact JSON.")
+    items_per_page: int = Field(100, ge=1, description="Most rows of one page.")
+
+    # Safety
+    allow_private_urls: bool = Field(
+        False, description="Development only: creatives and webhooks may be on loopback."
+    )
+    receiver: bool = Field(
+        False, description="Development only: a page that subscribes to events and shows them."
+    )
+    metrics_token: SecretStr | None = Field(
+        None, description="Bearer token for /metrics, beside operators' own tokens."
+    )

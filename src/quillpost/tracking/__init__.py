@@ -1,0 +1,1 @@
+"""Carrier scans in, item statuses out. Raw scans are kept; items only move forward."""

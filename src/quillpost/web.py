@@ -1,0 +1,51 @@
+"""The web application: the API, the doors and the dashboard behind one envelope."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI
+
+from quillpost import __version__
+from quillpost.api import errors, v2
+from quillpost.api.description import describe
+from quillpost.api.envelope import Envelope
+from quillpost.api.gate import Gate
+from quillpost.doors import files, health
+from quillpost.parts import Parts
+
+Background = Callable[[], AbstractAsyncContextManager[None]]
+
+
+def create_app(parts: Parts, background: Background | None = None) -> FastAPI:
+    """The application over these parts; `background` runs beside it, from first to last request."""
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        if background is None:
+            yield
+        else:
+            async with background():
+                yield
+
+    app = FastAPI(
+        title="Quillpost",
+        version="1.0.0",
+        lifespan=lifespan,
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    app.state.parts = parts
+    app.state.release = __version__
+    errors.install(app)
+    for router in (v2.router, health.router, files.router):
+        app.include_router(router)
+    describe(app)
+    app.add_middleware(_Gate, parts=parts)
+    app.add_middleware(Envelope)
+    return app
+
+
+_Gate: Any = Gate

@@ -1,0 +1,1 @@
+"""Facts told to whoever subscribed: fanned out, signed, delivered, retried."""

@@ -1,0 +1,131 @@
+"""The pump: facts become deliveries, deliveries become signed requests, outcomes are recorded.
+
+Any number of pumps may run. A delivery is leased to one of them; if that one dies, the lease ends and
+another sends it again under the same id, so a receiver can tell the repeat.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime, timedelta
+
+import structlog
+
+from quillpost.database import Database
+from quillpost.kit import standard_webhooks
+from quillpost.kit.errors import Unavailable
+from quillpost.kit.sealing import Sealer
+from quillpost.ports import Poster, PostOutcome
+from quillpost.webhooks import rules, service, store
+
+log = structlog.get_logger(__name__)
+
+FACTS_AT_ONCE = 1_000
+IN_FLIGHT = 100
+LEASE = timedelta(seconds=60)
+IDLE_SECONDS = 0.5
+
+
+class Pump:
+    def __init__(self, db: Database, sealer: Sealer, poster: Poster, clock: Callable[[], datetime]) -> None:
+        self._db = db
+        self._sealer = sealer
+        self._poster = poster
+        self._clock = clock
+        self._flying: set[asyncio.Task[None]] = set()
+        self._landed = asyncio.Event()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Deliver until told to stop; what is in the air then is seen home."""
+        while not stop.is_set():
+            try:
+                busy = await self._round()
+            except Unavailable as away:
+                log.warning("webhooks.waiting", error=away.message)
+                busy = False
+            if not busy:
+                await self._idle(stop)
+        if self._flying:
+            await asyncio.wait(self._flying)
+
+    async def _round(self) -> bool:
+        """Whether there was anything to do."""
+        facts = await asyncio.to_thread(self._fan_out)
+        room = IN_FLIGHT - len(self._flying)
+        due = await asyncio.to_thread(self._claim, room) if room else []
+        for delivery in due:
+            task = asyncio.create_task(self._deliver(delivery))
+            self._flying.add(task)
+            task.add_done_callback(self._land)
+        return bool(facts or due)
+
+    async def _idle(self, stop: asyncio.Event) -> None:
+        """Until a delivery lands (the next of its stream may go), the stop, or a moment has passed."""
+        self._landed.clear()
+        waits = [asyncio.create_task(self._landed.wait()), asyncio.create_task(stop.wait())]
+        await asyncio.wait(waits, timeout=IDLE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        for wait in waits:
+            wait.cancel()
+
+    def _land(self, task: asyncio.Task[None]) -> None:
+        self._flying.discard(task)
+        self._landed.set()
+
+    def _fan_out(self) -> int:
+        with self._db.work() as tx:
+            return store.fan_out(tx, most=FACTS_AT_ONCE, now=self._clock())
+
+    def _claim(self, most: int) -> list[store.Due]:
+        now = self._clock()
+        with self._db.work() as tx:
+            return store.claim(tx, most=most, lease=now + LEASE, now=now)
+
+    async def _deliver(self, due: store.Due) -> None:
+        secret = service.unseal(self._sealer, due.webhook_id, due.secret_sealed)
+        url, body = due.url, b""
+        if due.verb == "get":
+            url += ("&" if "?" in url else "?") + rules.query(due.told)
+        else:
+            body = rules.body(due.told)
+        signature = standard_webhooks.sign(
+            [secret], message_id=due.told.event_id, at=self._clock(), body=body
+        )
+        outcome = await self._poster.post(
+            url,
+            method=due.verb.upper(),
+            headers={"content-type": "application/json", **signature},
+            body=body,
+        )
+        # If the outcome cannot be recorded, the lease runs out and the delivery is made again.
+        with suppress(Unavailable):
+            await asyncio.to_thread(self._record, due, body.decode() or url, outcome)
+
+    def _record(self, due: store.Due, sent: str, outcome: PostOutcome) -> None:
+        now = self._clock()
+        delivered = outcome.status is not None and 200 <= outcome.status < 300
+        next_at = None
+        if not delivered and outcome.status != 410:
+            next_at = rules.next_attempt(
+                due.attempts,
+                now=now,
+                jitter=random.random(),  # noqa: S311
+                asked=outcome.retry_after,
+            )
+        status = "delivered" if delivered else "pending" if next_at else "failed"
+        with self._db.work() as tx:
+            store.record_outcome(
+                tx,
+                due,
+                status=status,
+                body=sent,
+                response_status=outcome.status,
+                response_body=outcome.body,
+                error=outcome.error,
+                next_at=next_at,
+                now=now,
+            )
+            if status == "failed":
+                state = "disabled" if outcome.status == 410 else "failing"
+                store.set_status(tx, due.webhook_id, state, now=now)
+        log.info("webhook.attempted", delivery=due.id, status=status, answer=outcome.status)

@@ -1,0 +1,123 @@
+"""What an event says, exactly as the interface has it, and when a delivery is tried again."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from urllib.parse import urlencode
+
+from quillpost.kit import exact_json
+from quillpost.orders.rules import OrderStatus
+
+ORDER_STATUS, ITEM_STATUS = "order.status_update", "order_item.status_update"
+DELIVERED, SCAN = "order_item.delivered", "scans.scan_update"
+EVENT_TYPES = (ORDER_STATUS, ITEM_STATUS, DELIVERED, SCAN)
+EVERY_TYPE = "*"
+
+RETRY_AFTER = (
+    timedelta(seconds=5),
+    timedelta(minutes=5),
+    timedelta(minutes=30),
+    timedelta(hours=2),
+    timedelta(hours=5),
+    timedelta(hours=10),
+    timedelta(hours=14),
+    timedelta(hours=20),
+    timedelta(hours=24),
+)
+"""The wait after the first, second ... failed attempt; after the last one the delivery has failed."""
+
+RECIPIENT_KEYS = (
+    "name", "company", "address", "address2", "absentee_address", "city", "province",
+    "postal_code", "country", "email", "phone",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A fact together with what it is about, ready to be put in words."""
+
+    event_type: str
+    event_id: str
+    at: datetime
+    order_id: int
+    sub_account_id: int | None
+    order_status: str
+    previous: str | None
+    current: str
+    metadata: str | None
+    item: Mapping[str, Any] | None = None
+    qrcode_url: str | None = None
+
+
+def data(told: Told) -> dict[str, Any]:
+    """The dotted keys of the interface, and no other."""
+    if told.event_type == ORDER_STATUS:
+        return {
+            "order.id": told.order_id,
+            "order.status": OrderStatus(told.current).display,
+            "order.previous_status": told.previous,
+            "order.current_status": told.current,
+            "order.metadata": _metadata(told),
+        }
+    assert told.item is not None
+    ended = told.current in ("Failed", "Returned to Sender")
+    return {
+        "order_item.id": told.item["id"],
+        "order_item.failure": told.item["failure"] if ended else None,
+        "order_item.delivery_date": _day(told),
+        "order_item.previous_status": told.previous,
+        "order_item.current_status": told.current,
+        "order_item.scans": told.item["scans"],
+        "order.id": told.order_id,
+        "order.status": OrderStatus(told.order_status).display,
+        "order.sub_account_id": told.sub_account_id,
+        **{f"recipient.{key}": told.item[key] for key in RECIPIENT_KEYS},
+        **{f"recipient.custom_{n}": told.item[f"custom{n}"] for n in range(1, 11)},
+        "qrcode.url": told.qrcode_url,
+        "order.metadata": _metadata(told),
+    }
+
+
+def body(told: Told) -> bytes:
+    """The whole message. The same fact gives the same bytes on every attempt."""
+    return exact_json.write(
+        {
+            "event_type": told.event_type,
+            "event_id": told.event_id,
+            "data": data(told),
+            "timestamp": int(told.at.timestamp()),
+            "date_time": told.at.strftime("%Y-%m-%d %H:%M:%S"),
+        }
+    ).encode()
+
+
+def query(told: Told) -> str:
+    """The same keys for a subscription that asked for GET; metadata as JSON text."""
+    flat = {
+        key: exact_json.write(value) if isinstance(value, dict) else value
+        for key, value in data(told).items()
+        if value is not None
+    }
+    head = {"event_type": told.event_type, "event_id": told.event_id}
+    return urlencode(head | flat | {"timestamp": int(told.at.timestamp())})
+
+
+def next_attempt(attempts: int, *, now: datetime, jitter: float, asked: int | None) -> datetime | None:
+    """When to try again after this many failures, or None: give up. `jitter` is between 0 and 1;
+    `asked` is the receiver's own Retry-After in seconds, honoured when it is later."""
+    if attempts > len(RETRY_AFTER):
+        return None
+    wait = RETRY_AFTER[attempts - 1] * (1 + 0.2 * jitter)
+    return now + max(wait, timedelta(seconds=min(asked or 0, 86_400)))
+
+
+def _metadata(told: Told) -> Any:
+    return None if told.metadata is None else exact_json.read(told.metadata.encode())
+
+
+def _day(told: Told) -> str | None:
+    """A piece has a delivery date in the event that says so, not in those before it."""
+    assert told.item is not None
+    day = told.item["delivery_date"]
+    return day.isoformat() if day is not None and told.current == "Delivered" else None

@@ -1,0 +1,253 @@
+"""The composition root: settings in, the running service's parts out. Only this module knows adapters."""
+
+import base64
+import binascii
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from quillpost.adapters.carrier.none import NoFeed
+from quillpost.adapters.carrier.sandbox import SandboxCarrier
+from quillpost.adapters.files.objects import folder_store, s3_store
+from quillpost.adapters.http.fetcher import GuardedFetcher
+from quillpost.adapters.http.guard import OutboundGuard
+from quillpost.adapters.http.poster import WebhookPoster
+from quillpost.adapters.printing.folder import FolderPartner
+from quillpost.adapters.printing.sandbox import SandboxPrinter
+from quillpost.api import idempotency
+from quillpost.creative.shelf import Shelf, forget_expired
+from quillpost.database import Database
+from quillpost.database.embedded import EmbeddedPostgres
+from quillpost.database.engine import require_reachable, with_role
+from quillpost.fulfilment import production, review
+from quillpost.fulfilment.production import Press
+from quillpost.jobs import Pulse, Runner, Task
+from quillpost.kit.errors import NotReady
+from quillpost.kit.sealing import Sealer, load_or_create_key
+from quillpost.kit.signed_links import LinkSigner
+from quillpost.parts import Limits, Parts
+from quillpost.ports import FileStore, World
+from quillpost.settings import Settings as Settings
+from quillpost.tracking import service as tracking
+from quillpost.webhooks.pump import Pump
+
+TEST_INDICIA = ("SAMPLE", "NOT MAILED", "QUILLPOST TEST")
+TEST_MAILER_ID = "999999"
+LIVE_POLL = timedelta(minutes=5)
+TEST_POLL = timedelta(seconds=1)
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+def load_settings() -> Settings:
+    """The environment's settings, or one sentence that names the one that is wrong."""
+    try:
+        return Settings()
+    except ValidationError as wrong:
+        first = wrong.errors()[0]
+        name = "QUILLPOST_" + str(first["loc"][0]).upper()
+        raise NotReady(f"{name} is not usable: {first['msg']}.") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """The database, and the server that was started for it, if any."""
+
+    conninfo: str
+    server: EmbeddedPostgres | None
+
+    def close(self) -> None:
+        if self.server is not None:
+            self.server.stop()
+
+
+def open_ground(settings: Settings) -> Ground:
+    """Start or find PostgreSQL. Call from the main thread: the server dies with the thread's process."""
+    if settings.database_url is not None:
+        require_reachable(settings.database_url)
+        return Ground(settings.database_url, None)
+    server = EmbeddedPostgres(settings.home.absolute(), bin_folder=settings.postgres_bin)
+    server.start()
+    return Ground(server.conninfo(), server)
+
+
+def build(
+    settings: Settings,
+    conninfo: str,
+    *,
+    clock: Callable[[], datetime] = now,
+) -> Parts:
+    """All parts of a running service, over a database that is ready."""
+    sealer = _sealer(settings)
+    store = file_store(settings)
+    shelf = Shelf(store, LinkSigner(sealer.derive("links")))
+    db = Database(conninfo)
+    base_url = public_base(settings)
+    worlds = {"test": _test_world(settings, store), "live": _live_world(settings, store)}
+    guard = outbound_guard(settings)
+    return Parts(
+        db=db,
+        shelf=shelf,
+        press=Press(db, shelf, worlds, qr_base=base_url),
+        worlds=worlds,
+        fetcher=GuardedFetcher(guard),
+        sealer=sealer,
+        check_url=guard.check_url,
+        clock=clock,
+        limits=Limits(
+            calls_a_minute=settings.calls_a_minute,
+            body_bytes=settings.body_bytes,
+            inline_recipients=settings.inline_recipients,
+            message_characters=settings.message_characters,
+            metadata_bytes=settings.metadata_bytes,
+            items_per_page=settings.items_per_page,
+        ),
+        base_url=base_url,
+        metrics_token=settings.metrics_token.get_secret_value() if settings.metrics_token else None,
+        receiver_key=sealer.derive("receiver").hex()[:24] if settings.receiver else None,
+        stall_seconds=settings.job_stall_seconds,
+    )
+
+
+def tasks(parts: Parts) -> list[Task]:
+    """Everything that workers do."""
+    press, clock = parts.press, parts.clock
+
+    def step(do: Callable[..., None]) -> Callable[..., None]:
+        def run(batch_id: int) -> None:
+            do(press, batch_id, now=clock())
+
+        return run
+
+    def sweep() -> None:
+        review.sweep(parts.db, parts.worlds, now=clock())
+
+    def track() -> None:
+        tracking.poll(parts.db, parts.worlds, now=clock())
+
+    def tidy() -> None:
+        forget_expired(parts.db, parts.shelf, now=clock())
+        idempotency.forget_expired(parts.db, now=clock())
+
+    return [
+        Task("fulfilment.sweep", sweep),
+        Task("fulfilment.compose", step(production.compose), queue="compose"),
+        Task("fulfilment.hand_over", step(production.hand_over)),
+        Task("fulfilment.follow", step(production.follow)),
+        Task("tracking.poll", track),
+        # Backstops: whatever a wake-up that was lost should have started.
+        Task("fulfilment.sweep_again", sweep, every="* * * * *"),
+        Task("fulfilment.resume", partial(production.resume, press), every="* * * * *"),
+        Task("tracking.poll_again", track, every="* * * * *"),
+        Task("files.tidy", tidy, every="23 * * * *"),
+    ]
+
+
+def runner(
+    settings: Settings, parts: Parts, *, concurrency: int | None = None, queues: list[str] | None = None
+) -> Runner:
+    return Runner(
+        with_role(parts.db.conninfo, "quillpost_worker"),
+        tasks(parts),
+        concurrency=concurrency or settings.job_concurrency,
+        queues=queues,
+        pulse=Pulse(settings.job_heartbeat_seconds, settings.job_stall_seconds),
+    )
+
+
+def pump(settings: Settings, parts: Parts) -> Pump:
+    poster = WebhookPoster(outbound_guard(settings), seconds=settings.webhook_seconds)
+    return Pump(parts.db, parts.sealer, poster, parts.clock)
+
+
+def file_store(settings: Settings) -> FileStore:
+    if settings.files_bucket is None:
+        return folder_store(settings.home.absolute() / "files")
+    secret = settings.files_secret_access_key
+    return s3_store(
+        settings.files_bucket,
+        region=settings.files_region,
+        endpoint=settings.files_endpoint,
+        access_key_id=settings.files_access_key_id,
+        secret_access_key=secret.get_secret_value() if secret else None,
+        path_style=settings.files_endpoint is not None,
+        allow_http=(settings.files_endpoint or "").startswith("http://"),
+    )
+
+
+def public_base(settings: Settings) -> str:
+    return (settings.base_url or f"http://{_shown(settings.host)}:{settings.port}").rstrip("/")
+
+
+def outbound_guard(settings: Settings) -> OutboundGuard:
+    """Every address that callers name is guarded; the one exception is our own receiver page."""
+    own = {(_shown(settings.host), settings.port)} if settings.receiver else set()
+    return OutboundGuard(allow_private=settings.allow_private_urls, allow=frozenset(own))
+
+
+def _shown(host: str) -> str:
+    return "127.0.0.1" if host in ("0.0.0.0", "::", "localhost") else host  # noqa: S104
+
+
+def _sealer(settings: Settings) -> Sealer:
+    if settings.secret_key is None:
+        return Sealer({"1": load_or_create_key(key_path(settings.home))}, "1")
+    try:
+        key = base64.b64decode(settings.secret_key.get_secret_value(), validate=True)
+    except binascii.Error:
+        key = b""
+    if len(key) != 32:
+        raise NotReady("QUILLPOST_SECRET_KEY must be 32 bytes as base64.")
+    return Sealer({"1": key}, "1")
+
+
+def key_path(home: Path) -> Path:
+    return home.absolute() / "secret.key"
+
+
+def _test_world(settings: Settings, store: FileStore) -> World:
+    journey = timedelta(seconds=settings.test_journey_seconds)
+    folder = "print-jobs/test"
+    return World(
+        mode="test",
+        printer=SandboxPrinter(store, folder, journey=journey),
+        carrier=SandboxCarrier(store, folder, journey=journey),
+        review=timedelta(seconds=settings.test_review_seconds),
+        poll_every=TEST_POLL,
+        mailer_id=TEST_MAILER_ID,
+        indicia={"first": TEST_INDICIA, "standard": TEST_INDICIA},
+    )
+
+
+def _live_world(settings: Settings, store: FileStore) -> World:
+    permits = {"first": settings.permit_first, "standard": settings.permit_standard}
+    return World(
+        mode="live",
+        printer=FolderPartner(store, "print-jobs/live"),
+        carrier=NoFeed(),
+        review=timedelta(seconds=settings.review_seconds),
+        poll_every=LIVE_POLL,
+        mailer_id=settings.mailer_id or "",
+        indicia={kind: tuple((text or "").split("|")) for kind, text in permits.items()},
+        gaps=live_gaps(settings),
+    )
+
+
+def live_gaps(settings: Settings) -> tuple[str, ...]:
+    """What is missing before anything may reach paper."""
+    gaps = []
+    if not (settings.base_url or "").startswith("https://"):
+        gaps.append("QUILLPOST_BASE_URL is not a public https address, which QR codes need.")
+    if settings.permit_first is None:
+        gaps.append("QUILLPOST_PERMIT_FIRST is not set: no postage mark for first class.")
+    if settings.permit_standard is None:
+        gaps.append("QUILLPOST_PERMIT_STANDARD is not set: no postage mark for standard mail.")
+    if settings.mailer_id is None:
+        gaps.append("QUILLPOST_MAILER_ID is not set: no barcode can be printed.")
+    return tuple(gaps)

@@ -1,0 +1,149 @@
+"""The installation works from the package index that a machine names, and names none itself."""
+
+import hashlib
+import importlib
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TOOLS = ROOT / "tools"
+LOCKED = sorted((ROOT / "requirements").glob("*.txt"))
+
+# In two parts each: this file is searched as well.
+REGISTRIES = [
+    ("pypi", r"\.org"),
+    ("pythonhosted", r"\.org"),
+    ("npmjs", r"\.(org|com)"),
+    ("yarnpkg", r"\.com"),
+    ("debian", r"\.org"),
+    ("ubuntu", r"\.com"),
+]
+
+
+@pytest.fixture
+def package_index(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
+    """The module as it is on a machine where nothing is configured."""
+    monkeypatch.syspath_prepend(str(TOOLS))
+    module = importlib.import_module("package_index")
+    for name in [*module.FROM_PIP_TO_UV, "config-file"]:
+        monkeypatch.delenv("PIP_" + name.upper().replace("-", "_"), raising=False)
+    for variable, _ in module.FROM_PIP_TO_UV.values():
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.delenv("UV_INDEX_URL", raising=False)
+    monkeypatch.setenv("NO_PROXY", "*")
+    monkeypatch.setattr(module, "_pip_files", lambda: [tmp_path / "pip.conf"])
+    return module
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Iterator[str]:
+    """A package index on loopback with two files in it."""
+    page = tmp_path / "simple" / "pip"
+    page.mkdir(parents=True)
+    (page / "index.html").write_text(
+        '<a href="pip-1.0-py3-none-any.whl#sha256=0">one</a><a href="../../far/pip-1.1.zip">two</a>'
+    )
+    (page / "pip-1.0-py3-none-any.whl").write_bytes(b"a wheel")
+    (tmp_path / "far").mkdir()
+    (tmp_path / "far" / "pip-1.1.zip").write_bytes(b"an archive")
+    handler = partial(_QuietHandler, directory=str(tmp_path))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/simple"
+        server.shutdown()
+        thread.join()
+
+
+class _QuietHandler(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        pass
+
+
+def test_no_package_registry_is_named_in_the_repository() -> None:
+    tracked = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+    )
+    hosts = re.compile("|".join(name + ending for name, ending in REGISTRIES).encode(), re.I)
+    files = [ROOT / name for name in tracked.stdout.decode().split("\0") if name]
+    assert files
+    assert [str(file) for file in files if file.is_file() and hosts.search(file.read_bytes())] == []
+
+
+@pytest.mark.parametrize("file", LOCKED, ids=lambda file: file.name)
+def test_every_locked_package_carries_hashes_and_no_address(file: Path) -> None:
+    text = file.read_text()
+    pins = re.split(r"^(?=\S+==)", text, flags=re.M)[1:]
+    assert pins
+    assert [pin.split()[0] for pin in pins if "--hash=sha256:" not in pin] == []
+    assert "://" not in text
+    assert "--index" not in text
+    assert "--find-links" not in text
+
+
+def test_each_environment_has_its_lock_file() -> None:
+    assert {file.name for file in LOCKED} >= {"run.txt", "dev.txt", "s3.txt", "uv.txt", "build.txt"}
+
+
+def test_pip_s_settings_are_told_to_uv(
+    package_index: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pip.conf").write_text(
+        "[global]\nindex-url = https://mirror.test/simple\nfind-links =\n  /one\n  /two\n"
+    )
+    variables = package_index.variables_for_uv()
+    assert variables["UV_DEFAULT_INDEX"] == "https://mirror.test/simple"
+    assert variables["UV_FIND_LINKS"] == "/one,/two"
+    monkeypatch.setenv("PIP_INDEX_URL", "https://nearer.test/simple")
+    assert package_index.variables_for_uv()["UV_DEFAULT_INDEX"] == "https://nearer.test/simple"
+
+
+def test_what_is_said_to_uv_itself_stays(package_index: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIP_INDEX_URL", "https://mirror.test/simple")
+    monkeypatch.setenv("UV_INDEX_URL", "https://other.test/simple")
+    assert "UV_DEFAULT_INDEX" not in package_index.variables_for_uv()
+
+
+def test_a_file_is_fetched_from_the_named_index(
+    package_index: ModuleType, index: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIP_INDEX_URL", index)
+    assert package_index.fetch("pip", "pip-1.0-py3-none-any.whl") == b"a wheel"
+    assert package_index.fetch("pip", "pip-1.1.zip") == b"an archive"
+    with pytest.raises(OSError, match=r"has no pip-2\.0"):
+        package_index.fetch("pip", "pip-2.0-py3-none-any.whl")
+
+
+def test_without_a_named_index_nothing_is_fetched(package_index: ModuleType) -> None:
+    with pytest.raises(OSError, match="no package index is named"):
+        package_index.fetch("pip", "pip-1.0-py3-none-any.whl")
+
+
+@pytest.mark.parametrize("is_pinned", [True, False])
+def test_a_fetched_pip_is_used_only_if_its_hash_is_pinned(
+    package_index: ModuleType,
+    index: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    is_pinned: bool,
+) -> None:
+    monkeypatch.setenv("PIP_INDEX_URL", index)
+    digest = hashlib.sha256(b"a wheel" if is_pinned else b"another wheel").hexdigest()
+    pins = tmp_path / "pins.txt"
+    pins.write_text(f"pip==1.0 \\\n    --hash=sha256:{digest}\n    # via us\n")
+    first_installer = importlib.import_module("first_installer")
+    wheel = tmp_path / "pip-1.0-py3-none-any.whl"
+    ways = list(first_installer._pip_from_the_index(pins, tmp_path))
+    assert ways == ([[sys.executable, str(wheel / "pip"), "install"]] if is_pinned else [])

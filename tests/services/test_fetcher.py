@@ -1,0 +1,221 @@
+"""Fetching a caller's file from a server that may be slow, broken or hostile."""
+
+import gzip
+import ipaddress
+import socket
+import ssl
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+from http_stand_in import (
+    ScriptedResolver,
+    StandIn,
+    keeping_silent,
+    pouring_forever,
+    resetting,
+    saying,
+)
+
+from quillpost.adapters.http.fetcher import GuardedFetcher
+from quillpost.adapters.http.guard import OutboundGuard
+from quillpost.ports import Fetched, FetchFailed
+
+MB = 1_000_000
+
+
+def fetch_from(server: StandIn, *, most_bytes: int = MB, seconds: float = 20.0) -> Fetched:
+    guard = OutboundGuard(allow=frozenset({server.place}))
+    return GuardedFetcher(guard, seconds=seconds).fetch(server.url("/a.png"), most_bytes=most_bytes)
+
+
+def failure_of(server: StandIn, *, most_bytes: int = MB, seconds: float = 20.0) -> str:
+    with pytest.raises(FetchFailed) as failed:
+        fetch_from(server, most_bytes=most_bytes, seconds=seconds)
+    return str(failed.value)
+
+
+def test_a_file_comes_with_its_content_type() -> None:
+    answer = saying("HTTP/1.1 200 OK\nContent-Type: Image/PNG; x=1\nContent-Length: 3", b"png")
+    with StandIn(answer) as server:
+        assert fetch_from(server) == Fetched("image/png", b"png")
+        assert b"Accept-Encoding: identity" in server.requests[0]
+
+
+def test_a_file_without_content_type_is_bytes() -> None:
+    with StandIn(saying("HTTP/1.1 200 OK\nContent-Length: 3", b"png")) as server:
+        assert fetch_from(server) == Fetched("application/octet-stream", b"png")
+
+
+def test_a_file_of_exactly_the_limit_is_taken() -> None:
+    with StandIn(saying("HTTP/1.1 200 OK\nContent-Length: 10", b"0123456789")) as server:
+        assert fetch_from(server, most_bytes=10).body == b"0123456789"
+
+
+def test_a_file_that_declares_too_much_is_refused() -> None:
+    with StandIn(saying(f"HTTP/1.1 200 OK\nContent-Length: {2 * MB}")) as server:
+        assert failure_of(server) == "The file is larger than 1 MB."
+
+
+def test_a_file_without_length_is_cut_off_at_the_limit() -> None:
+    with StandIn(pouring_forever) as server:
+        assert failure_of(server) == "The file is larger than 1 MB."
+
+
+def test_a_chunked_file_is_cut_off_at_the_limit() -> None:
+    chunk = b"8\r\n01234567\r\n"
+    answer = saying("HTTP/1.1 200 OK\nTransfer-Encoding: chunked", chunk * 3 + b"0\r\n\r\n")
+    with StandIn(answer) as server:
+        assert failure_of(server, most_bytes=20) == "The file is larger than 20 bytes."
+        assert fetch_from(server, most_bytes=24).body == b"01234567" * 3
+
+
+def test_a_server_that_sends_less_than_it_declared_has_broken_off() -> None:
+    with StandIn(saying("HTTP/1.1 200 OK\nContent-Length: 100", b"half")) as server:
+        assert failure_of(server) == "127.0.0.1 broke off in the middle of its answer."
+
+
+def test_a_server_that_sends_more_than_it_declared_is_not_believed() -> None:
+    with StandIn(saying("HTTP/1.1 200 OK\nContent-Length: 4", b"this and more")) as server:
+        assert failure_of(server) == "127.0.0.1 gave an answer that is not HTTP."
+
+
+def test_a_compressed_answer_is_measured_after_unpacking() -> None:
+    bomb = gzip.compress(bytes(50 * MB))
+    head = f"HTTP/1.1 200 OK\nContent-Encoding: gzip\nContent-Length: {len(bomb)}"
+    with StandIn(saying(head, bomb)) as server:
+        assert len(bomb) < MB
+        assert failure_of(server) == "The file is larger than 1 MB."
+
+
+def test_a_compressed_answer_within_the_limit_is_unpacked() -> None:
+    packed = gzip.compress(b"png")
+    head = f"HTTP/1.1 200 OK\nContent-Encoding: gzip\nContent-Length: {len(packed)}"
+    with StandIn(saying(head, packed)) as server:
+        assert fetch_from(server).body == b"png"
+
+
+def test_a_redirect_is_not_followed() -> None:
+    with StandIn(saying("HTTP/1.1 200 OK\nContent-Length: 0")) as target:
+        moved = saying(f"HTTP/1.1 301 Moved\nLocation: {target.url()}\nContent-Length: 0")
+        with StandIn(moved) as server:
+            told = failure_of(server)
+        assert told == "127.0.0.1 redirects to another address: please give the final one."
+        assert target.requests == []
+
+
+@pytest.mark.parametrize("status", [204, 404, 500])
+def test_an_answer_without_a_file_is_told_with_its_status(status: int) -> None:
+    with StandIn(saying(f"HTTP/1.1 {status} Whatever\nContent-Length: 0")) as server:
+        assert failure_of(server) == f"127.0.0.1 answered with status {status}."
+
+
+def test_a_silent_server_is_given_up() -> None:
+    with StandIn(keeping_silent) as server:
+        told = failure_of(server, seconds=0.2)
+    assert told == "127.0.0.1 did not answer within 0.2 seconds."
+
+
+def test_a_server_that_stalls_in_its_answer_is_given_up() -> None:
+    def stalling(connection: socket.socket) -> None:
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nsome")
+        keeping_silent(connection)
+
+    with StandIn(stalling) as server:
+        told = failure_of(server, seconds=0.2)
+    assert told == "127.0.0.1 did not answer within 0.2 seconds."
+
+
+def test_a_reset_connection_is_told() -> None:
+    with StandIn(resetting) as server:
+        assert failure_of(server) == "127.0.0.1 closed the connection without an answer."
+
+
+def test_a_server_that_hangs_up_is_told() -> None:
+    with StandIn(lambda connection: None) as server:
+        assert failure_of(server) == "127.0.0.1 closed the connection without an answer."
+
+
+def test_an_answer_that_is_not_http_is_told() -> None:
+    with StandIn(lambda connection: connection.sendall(b"SSH-2.0-OpenSSH\r\n\r\n")) as server:
+        assert failure_of(server) == "127.0.0.1 gave an answer that is not HTTP."
+
+
+def test_a_closed_port_is_told() -> None:
+    with StandIn(resetting) as server:
+        pass
+    assert failure_of(server) == "127.0.0.1 could not be reached."
+
+
+def test_an_unknown_name_is_told() -> None:
+    fetcher = GuardedFetcher(OutboundGuard(), resolver=ScriptedResolver([]))
+    with pytest.raises(FetchFailed, match=r"^The server nowhere.example could not be found\.$"):
+        fetcher.fetch("http://nowhere.example/a.png", most_bytes=MB)
+
+
+def test_a_name_that_leads_inside_is_told_without_its_address() -> None:
+    fetcher = GuardedFetcher(OutboundGuard(), resolver=ScriptedResolver(["10.1.2.3"]))
+    with pytest.raises(FetchFailed, match=r"^intranet.example is not a public address\.$"):
+        fetcher.fetch("http://intranet.example/a.png", most_bytes=MB)
+
+
+def test_a_wrong_url_is_told_before_anything_is_asked() -> None:
+    with pytest.raises(FetchFailed, match="must start with http"):
+        GuardedFetcher(OutboundGuard()).fetch("ftp://example.com/a.png", most_bytes=MB)
+
+
+def test_a_certificate_that_nobody_vouches_for_is_refused(tmp_path: Path) -> None:
+    with StandIn(resetting, tls=self_signed(tmp_path)) as server:
+        fetcher = GuardedFetcher(OutboundGuard(allow_private=True))
+        with pytest.raises(FetchFailed, match=r"^The certificate of 127.0.0.1 could not be verif"):
+            fetcher.fetch(server.url(scheme="https"), most_bytes=MB)
+        assert server.requests == []
+
+
+def test_a_certificate_that_we_trust_is_taken(tmp_path: Path) -> None:
+    answer = saying("HTTP/1.1 200 OK\nContent-Length: 3", b"png")
+    with StandIn(answer, tls=self_signed(tmp_path)) as server:
+        trusting = ssl.create_default_context(cafile=tmp_path / "server.pem")
+        fetcher = GuardedFetcher(OutboundGuard(allow_private=True), tls=trusting)
+        assert fetcher.fetch(server.url(scheme="https"), most_bytes=MB).body == b"png"
+
+
+def test_a_server_that_speaks_no_tls_is_told() -> None:
+    with StandIn(lambda connection: connection.sendall(b"plain text\r\n\r\n")) as server:
+        fetcher = GuardedFetcher(OutboundGuard(allow_private=True))
+        with pytest.raises(FetchFailed, match=r"^No secure connection to 127.0.0.1 could be made"):
+            fetcher.fetch(server.url(scheme="https"), most_bytes=MB)
+
+
+def self_signed(folder: Path) -> ssl.SSLContext:
+    """A server's context for 127.0.0.1; `server.pem` in the folder holds its certificate."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
+    address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([address]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    (folder / "server.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    (folder / "server.key").write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "server.pem", folder / "server.key")
+    return context
