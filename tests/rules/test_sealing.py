@@ -95,9 +95,7 @@ def test_a_key_that_was_taken_away_opens_nothing() -> None:
 def test_a_derived_key_depends_on_purpose_and_key() -> None:
     links = sealer().derive("links")
     assert links == sealer().derive("links")
-    assert (
-        len({links, sealer().derive("other"), Sealer({"2026": OLD}, "2026").derive("links")}) == 3
-    )
+    assert len({links, sealer().derive("other"), Sealer({"2026": OLD}, "2026").derive("links")}) == 3
     assert len(links) == 32
 
 

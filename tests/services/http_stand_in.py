@@ -108,9 +108,7 @@ class ScriptedResolver(AbstractResolver):
             raise OSError("Name or service not known")
         address = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
         found = socket.AF_INET6 if ":" in address else socket.AF_INET
-        return [
-            ResolveResult(hostname=host, host=address, port=port, family=found, proto=0, flags=0)
-        ]
+        return [ResolveResult(hostname=host, host=address, port=port, family=found, proto=0, flags=0)]
 
     async def close(self) -> None:
         """Nothing is held open."""

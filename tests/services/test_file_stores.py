@@ -231,9 +231,7 @@ def test_a_draft_that_a_killed_writer_left_is_not_listed(tmp_path: Path) -> None
     assert not store.exists("print.pdf")
 
 
-def test_a_file_is_on_disk_before_its_key_names_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_is_on_disk_before_its_key_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     steps: list[str] = []
     flush, rename = os.fsync, Path.replace
 

@@ -24,7 +24,7 @@ class Gate:
         if scope["type"] != "http" or not _is_guarded(scope["path"]):
             await self._app(scope, receive, send)
             return
-        scope = {**scope, "path": scope["path"].rstrip("/") or "/"}
+        scope["path"] = scope["path"].rstrip("/")
         try:
             allowance = await self._admit(scope)
             if allowance.is_spent:

@@ -1,0 +1,115 @@
+"""A real PostgreSQL for the session, a fresh database for each test, a clock that tests turn by hand."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+
+import psycopg
+import pytest
+from fastapi import FastAPI
+from makers import Account, Clock, make_account
+from starlette.testclient import TestClient
+
+from quillpost import wiring
+from quillpost.cli.ground import upgrade
+from quillpost.database.embedded import EmbeddedPostgres
+from quillpost.kit.logs import configure_logs
+from quillpost.parts import Parts
+from quillpost.web import create_app
+
+KEPT = {"QUILLPOST_IMB_CASES", "QUILLPOST_TEST_MOTO"}
+for name in [name for name in os.environ if name.startswith("QUILLPOST_") and name not in KEPT]:
+    del os.environ[name]
+configure_logs(as_json=True, level="warning")
+
+Build = Callable[..., Parts]
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[EmbeddedPostgres]:
+    # Not pytest's own folder, which is closed to the server's unprivileged user.
+    home = Path(tempfile.mkdtemp(prefix="quillpost-test-"))
+    home.chmod(0o755)
+    server = EmbeddedPostgres(
+        home,
+        settings={
+            "fsync": "off",
+            "synchronous_commit": "off",
+            "full_page_writes": "off",
+            "max_connections": "300",
+        },
+    )
+    server.start()
+    yield server
+    server.stop()
+    shutil.rmtree(home, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def template(postgres: EmbeddedPostgres) -> str:
+    """A migrated database that the tests' own are copied from."""
+    with psycopg.connect(postgres.conninfo("postgres"), autocommit=True) as admin:
+        admin.execute("create database template_quillpost")
+    upgrade(postgres.conninfo("template_quillpost"))
+    return "template_quillpost"
+
+
+_numbers = count()
+
+
+@pytest.fixture
+def conninfo(postgres: EmbeddedPostgres, template: str) -> Iterator[str]:
+    name = f"test_{next(_numbers)}"
+    with psycopg.connect(postgres.conninfo("postgres"), autocommit=True) as admin:
+        admin.execute(f"create database {name} template {template} strategy file_copy")
+        yield postgres.conninfo(name)
+        admin.execute(f"drop database {name} with (force)")
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def build(conninfo: str, clock: Clock, tmp_path: Path) -> Iterator[Build]:
+    """Parts with other settings than usual."""
+    built: list[Parts] = []
+
+    def make(**settings: object) -> Parts:
+        chosen = wiring.Settings.model_validate({"home": tmp_path / "home", **settings})
+        built.append(wiring.build(chosen, conninfo, clock=clock.now))
+        return built[-1]
+
+    yield make
+    for parts in built:
+        parts.db.close()
+
+
+@pytest.fixture
+def parts(build: Build) -> Parts:
+    return build()
+
+
+@pytest.fixture
+def app(parts: Parts) -> FastAPI:
+    return create_app(parts)
+
+
+@pytest.fixture
+def http(app: FastAPI) -> Iterator[TestClient]:
+    with TestClient(app, base_url="http://quillpost.test", raise_server_exceptions=False) as client:
+        yield client
+
+
+@pytest.fixture
+def owner(parts: Parts, http: TestClient) -> Account:
+    return make_account(parts, http, "owner@example.com")
+
+
+@pytest.fixture
+def stranger(parts: Parts, http: TestClient) -> Account:
+    return make_account(parts, http, "stranger@example.com")

@@ -1,0 +1,152 @@
+"""People, sends and time, made for tests."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+from httpx2 import Response
+from starlette.testclient import TestClient
+
+from quillpost import wiring
+from quillpost.accounts import service
+from quillpost.database.tables import sub_accounts
+from quillpost.parts import Parts
+
+
+class Clock:
+    """Time as the test says."""
+
+    def __init__(self) -> None:
+        self._now = datetime(2026, 5, 4, 12, 0, 0, tzinfo=UTC)
+
+    def now(self) -> datetime:
+        return self._now
+
+    def advance(self, **time: float) -> None:
+        self._now += timedelta(**time)
+
+
+@dataclass(frozen=True)
+class Account:
+    """Someone with a token, and the means to use it."""
+
+    id: int
+    token: str
+    http: TestClient
+    sub_account_id: int | None = None
+
+    def call(self, method: str, path: str, **how: Any) -> Response:
+        headers = {"Authorization": f"Bearer {self.token}"} | how.pop("headers", {})
+        return self.http.request(method, f"/api/v2{path}", headers=headers, **how)
+
+    def get(self, path: str, **how: Any) -> Response:
+        return self.call("GET", path, **how)
+
+    def post(self, path: str, json: Any = None, **how: Any) -> Response:
+        return self.call("POST", path, json=json, **how)
+
+    def send(self, **changes: Any) -> Response:
+        """A good postcard, but for the changes."""
+        return self.post("/send/postcard", postcard(**changes))
+
+
+def make_account(
+    parts: Parts, http: TestClient, email: str, *, mode: str = "test", scopes: list[str] | None = None
+) -> Account:
+    with parts.db.work() as tx:
+        account_id = service.open_account(tx, email=email, name="Dana Whitfield", now=parts.clock())
+        token = service.mint_token(tx, account_id, mode=mode, name="test", scopes=scopes, now=parts.clock())
+    return Account(account_id, token, http)
+
+
+def make_sub_account(parts: Parts, owner: Account, title: str = "Branch", **columns: Any) -> int:
+    with parts.db.work() as tx:
+        made = tx.execute(
+            sa.insert(sub_accounts)
+            .values(
+                account_id=owner.id,
+                title=title,
+                branding={},
+                backgrounds={},
+                created_at=parts.clock(),
+                updated_at=parts.clock(),
+                **columns,
+            )
+            .returning(sub_accounts.c.id)
+        )
+        return int(made.scalar_one())
+
+
+def make_teammate(parts: Parts, owner: Account, sub_account_id: int, mode: str = "test") -> Account:
+    """Of the same account, but limited to one sub account."""
+    with parts.db.work() as tx:
+        token = service.mint_token(
+            tx, owner.id, mode=mode, name="teammate", sub_account_id=sub_account_id, now=parts.clock()
+        )
+    return Account(owner.id, token, owner.http, sub_account_id)
+
+
+def person(**changes: Any) -> dict[str, Any]:
+    return {
+        "name": "Jane Doe",
+        "address": "12 Main St",
+        "city": "Austin",
+        "province": "TX",
+        "postal_code": "78701",
+    } | changes
+
+
+def people(how_many: int) -> list[dict[str, Any]]:
+    return [person(name=f"Person {n}", address=f"{n} Main St") for n in range(1, how_many + 1)]
+
+
+def postcard(**changes: Any) -> dict[str, Any]:
+    return {"recipients": [person()], "message": "Hi %FIRST_NAME%, see you soon!"} | changes
+
+
+def carry_on(parts: Parts, clock: Clock, *, seconds: int) -> None:
+    """Let time pass second by second, doing each job when it is due, as a worker would."""
+    for _ in range(seconds):
+        clock.advance(seconds=1)
+        do_due_jobs(parts)
+
+
+def do_due_jobs(parts: Parts) -> None:
+    """Run every job whose time has come by the test's clock, and those that these book."""
+    tasks = {task.name: task for task in wiring.tasks(parts)}
+    while True:
+        with parts.db.work() as tx:
+            job = tx.execute(
+                sa.text(
+                    """update procrastinate_jobs set status = 'doing' where id = (
+                           select id from procrastinate_jobs
+                            where status = 'todo' and coalesce(scheduled_at, :now) <= :now
+                            order by id limit 1)
+                       returning id, task_name, args"""
+                ),
+                {"now": parts.clock()},
+            ).first()
+        if job is None:
+            return
+        tasks[job.task_name].run(**job.args)
+        with parts.db.work() as tx:
+            tx.execute(
+                sa.text("update procrastinate_jobs set status = 'succeeded' where id = :id"), {"id": job.id}
+            )
+
+
+def count_rows(parts: Parts) -> dict[str, int]:
+    """How many rows there are of everything that a call could leave behind."""
+    tables = (
+        "orders",
+        "items",
+        "facts",
+        "files",
+        "ledger_moves",
+        "procrastinate_jobs",
+        "deliveries",
+        "webhooks",
+    )
+    with parts.db.work() as tx:
+        return {name: tx.execute(sa.text(f"select count(*) from {name}")).scalar_one() for name in tables}
