@@ -19,7 +19,7 @@ from quillpost.adapters.http.poster import WebhookPoster
 from quillpost.adapters.printing.folder import FolderPartner
 from quillpost.adapters.printing.sandbox import SandboxPrinter
 from quillpost.api import idempotency
-from quillpost.creative.shelf import Shelf, forget_expired
+from quillpost.creative.shelf import Shelf, forget_expired, forget_orphans
 from quillpost.database import Database
 from quillpost.database.embedded import EmbeddedPostgres
 from quillpost.database.engine import require_reachable, with_role
@@ -133,6 +133,7 @@ def tasks(parts: Parts) -> list[Task]:
 
     def tidy() -> None:
         forget_expired(parts.db, parts.shelf, now=clock())
+        forget_orphans(parts.db, parts.shelf, now=clock())
         idempotency.forget_expired(parts.db, now=clock())
 
     return [

@@ -12,8 +12,9 @@ from quillpost.database.tables import files
 from quillpost.kit.signed_links import LinkSigner
 from quillpost.ports import FileStore
 
-ORPHAN_AGE = timedelta(days=1)
-"""A file without a row is the trace of a transaction that failed; younger ones may still get theirs."""
+PURPOSES = ("creative", "preview")
+ORPHAN_DAYS = range(1, 8)
+"""A file without a row is the trace of a transaction that failed. Today's may still get theirs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +36,17 @@ class Shelf:
         self._signer = signer
 
     def put(
-        self, data: bytes, *, purpose: str, content_type: str, expires_at: datetime | None = None
+        self,
+        data: bytes,
+        *,
+        purpose: str,
+        content_type: str,
+        expires_at: datetime | None = None,
+        now: datetime,
     ) -> Kept:
         """Store the bytes. Done before a transaction opens: storage may be far away."""
         file_id = uuid4()
-        key = f"{purpose}/{file_id}"
+        key = f"{_day_folder(purpose, now)}/{file_id}"
         self.store.put(key, data)
         digest = hashlib.sha256(data).digest()
         return Kept(file_id, key, purpose, content_type, len(data), digest, expires_at)
@@ -88,3 +95,23 @@ def forget_expired(db: Database, shelf: Shelf, *, now: datetime) -> int:
     for key in keys:
         shelf.store.delete(key)
     return len(keys)
+
+
+def forget_orphans(db: Database, shelf: Shelf, *, now: datetime) -> int:
+    """Remove files of the last days that no row speaks of."""
+    gone = 0
+    for purpose in PURPOSES:
+        for age in ORPHAN_DAYS:
+            found = list(shelf.store.keys(_day_folder(purpose, now - timedelta(days=age)) + "/"))
+            if not found:
+                continue
+            with db.work() as tx:
+                known = set(tx.execute(sa.select(files.c.key).where(files.c.key.in_(found))).scalars())
+            for key in set(found) - known:
+                shelf.store.delete(key)
+                gone += 1
+    return gone
+
+
+def _day_folder(purpose: str, moment: datetime) -> str:
+    return f"{purpose}/{moment:%Y-%m-%d}"

@@ -1,6 +1,7 @@
 """From an order or a wish to what composition draws."""
 
 from collections.abc import Sequence
+from urllib.parse import quote
 
 from quillpost.accounts.service import Sender
 from quillpost.audience.rules import Person
@@ -75,8 +76,9 @@ def routing(postal_code: str | None) -> str:
 
 
 def qr_destination(url: str, whom: content.Addressee, sender: content.Sender) -> str:
-    """Where a scan leads, variables filled."""
-    return fill(url, values_of(whom, sender))
+    """Where a scan leads, variables filled; a value can never become a part of the address itself."""
+    words = values_of(whom, sender)
+    return fill(url, {name: quote(word, safe="") for name, word in words.items()})
 
 
 SPECIMEN_TRACKING = "00310999999000000000"

@@ -1,0 +1,58 @@
+"""Runs contenders in turns and reports ratios: absolute times depend on the machine, ratios much less."""
+
+import json
+import platform
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+RESULTS = Path(__file__).parent / "results"
+
+
+@dataclass(frozen=True)
+class Contest:
+    """What is compared. Each contender is called once a round and returns nothing."""
+
+    name: str
+    unit: str
+    ours: Callable[[], object]
+    peers: Mapping[str, Callable[[], object]]
+    limit: Callable[[], object]
+    rounds: int
+
+
+def run(contest: Contest) -> dict[str, object]:
+    """Medians of the rounds, and how many times ours takes of each of the others."""
+    contenders = {"ours": contest.ours, **contest.peers, "limit": contest.limit}
+    times: dict[str, list[float]] = {name: [] for name in contenders}
+    for call in contenders.values():
+        for _ in range(max(3, contest.rounds // 20)):
+            call()
+    for _ in range(contest.rounds):
+        for name, call in contenders.items():
+            started = time.perf_counter()
+            call()
+            times[name].append(time.perf_counter() - started)
+    medians = {name: statistics.median(found) for name, found in times.items()}
+    others = [*contest.peers, "limit"]
+    return {
+        "name": contest.name,
+        "unit": contest.unit,
+        "machine": f"{platform.system()} {platform.machine()}, Python {platform.python_version()}",
+        "ours": medians["ours"],
+        "peers": {name: medians[name] for name in contest.peers},
+        "limit": medians["limit"],
+        "ratios": {name: round(medians["ours"] / medians[name], 2) for name in others},
+    }
+
+
+def report(result: Mapping[str, object]) -> None:
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / f"{result['name']}.json").write_text(json.dumps(result, indent=1) + "\n")
+    print(f"{result['name']} ({result['unit']})")
+    ratios = result["ratios"]
+    assert isinstance(ratios, dict)
+    for name, ratio in ratios.items():
+        print(f"  ours takes {ratio:.2f} x {name}")

@@ -1,0 +1,90 @@
+"""Documentation that fails the build: whatever an operator or integrator can meet is written down."""
+
+import re
+from pathlib import Path
+
+import pytest
+import typer
+
+from quillpost import cli, wiring
+from quillpost.accounts.rules import SCOPES
+from quillpost.api.errors import PLAIN, STATUS
+from quillpost.composition.variables import KNOWN
+from quillpost.jobs import Task
+from quillpost.orders.rules import ItemStatus, OrderStatus
+from quillpost.parts import Parts
+from quillpost.webhooks.rules import EVENT_TYPES
+
+DOCS = Path(__file__).parents[2] / "docs"
+OPERATE, API, TRAVELS = (
+    (DOCS / f"{name}.md").read_text() for name in ("operate", "api", "how-an-order-travels")
+)
+
+
+@pytest.mark.parametrize("name", wiring.Settings.model_fields)
+def test_every_setting_is_documented_with_its_meaning(name: str) -> None:
+    row = next((line for line in OPERATE.splitlines() if f"`QUILLPOST_{name.upper()}` |" in line), None)
+    assert row is not None
+    assert wiring.Settings.model_fields[name].description in row
+
+
+def test_no_setting_is_documented_that_does_not_exist() -> None:
+    named = set(re.findall(r"^\| `QUILLPOST_([A-Z0-9_]+)`", OPERATE, re.MULTILINE))
+    assert named == {name.upper() for name in wiring.Settings.model_fields}
+
+
+def _commands(app: typer.Typer, prefix: str = "quillpost") -> list[str]:
+    found = [
+        f"{prefix} {command.name or command.callback.__name__}"  # type: ignore[union-attr]
+        for command in app.registered_commands
+    ]
+    for group in app.registered_groups:
+        assert group.typer_instance is not None
+        found += _commands(group.typer_instance, f"{prefix} {group.name}")
+    return found
+
+
+@pytest.mark.parametrize("command", _commands(cli.app))
+def test_every_command_is_documented(command: str) -> None:
+    assert f"`{command}`" in OPERATE
+
+
+@pytest.mark.parametrize("status", sorted({*STATUS.values(), *PLAIN, 500}))
+def test_every_error_is_documented(status: int) -> None:
+    assert re.search(rf"^\| {status} \| ", API, re.MULTILINE)
+
+
+@pytest.mark.parametrize("event", EVENT_TYPES)
+def test_every_event_is_documented(event: str) -> None:
+    assert f"| `{event}` |" in API
+
+
+@pytest.mark.parametrize("variable", [name for name in KNOWN if not name.startswith("CUSTOM")])
+def test_every_variable_is_documented(variable: str) -> None:
+    assert f"`%{variable}%`" in API
+
+
+@pytest.mark.parametrize("status", [*OrderStatus, *ItemStatus])
+def test_every_status_is_documented(status: str) -> None:
+    assert f"| {status} |" in TRAVELS
+
+
+@pytest.mark.parametrize("scope", sorted({scope.split(":")[0] for scope in SCOPES}))
+def test_every_scope_is_documented(scope: str) -> None:
+    assert f"`{scope}`" in API
+
+
+def test_every_task_is_documented(parts: Parts) -> None:
+    tasks: list[Task] = wiring.tasks(parts)
+    assert [task.name for task in tasks if f"`{task.name}`" not in OPERATE] == []
+
+
+def test_links_between_the_pages_lead_somewhere() -> None:
+    pages = [*DOCS.rglob("*.md"), DOCS.parent / "README.md", DOCS.parent / "CHANGELOG.md"]
+    broken = [
+        (page.name, target)
+        for page in pages
+        for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text())
+        if "://" not in target and not (page.parent / target).exists()
+    ]
+    assert broken == []
