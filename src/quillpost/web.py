@@ -1,5 +1,6 @@
 """The web application: the API, the doors and the dashboard behind one envelope."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
@@ -11,7 +12,11 @@ from quillpost.api import errors, v2
 from quillpost.api.description import describe
 from quillpost.api.envelope import Envelope
 from quillpost.api.gate import Gate
-from quillpost.doors import files, health
+from quillpost.composition.hand import hand, plain_face
+from quillpost.dashboard import home
+from quillpost.doors import files, health, receiver, scans
+from quillpost.doors.docs_page import add_docs_page
+from quillpost.pages import assets
 from quillpost.parts import Parts
 
 Background = Callable[[], AbstractAsyncContextManager[None]]
@@ -25,8 +30,11 @@ def create_app(parts: Parts, background: Background | None = None) -> FastAPI:
         if background is None:
             yield
         else:
+            # The first send should not wait for fonts to be read.
+            warming = asyncio.create_task(asyncio.to_thread(_warm))
             async with background():
                 yield
+            await warming
 
     app = FastAPI(
         title="Quillpost",
@@ -40,12 +48,27 @@ def create_app(parts: Parts, background: Background | None = None) -> FastAPI:
     app.state.parts = parts
     app.state.release = __version__
     errors.install(app)
-    for router in (v2.router, health.router, files.router):
+    home.add_missing_page(app)
+    for router in (
+        v2.router,
+        health.router,
+        files.router,
+        scans.router,
+        receiver.router,
+        assets.router,
+        home.router,
+    ):
         app.include_router(router)
     describe(app)
+    add_docs_page(app, parts)
     app.add_middleware(_Gate, parts=parts)
     app.add_middleware(Envelope)
     return app
+
+
+def _warm() -> None:
+    hand()
+    plain_face()
 
 
 _Gate: Any = Gate

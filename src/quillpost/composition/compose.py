@@ -29,11 +29,25 @@ def check_fit(design: Design, addressee: Addressee, *, qr: bool = True) -> None:
     Room for a QR code is kept unless the caller knows that there is none: what passes
     this check always composes.
     """
+    check_sender_fits(design)
+    check_message_fits(design, addressee, qr=qr)
+    check_address_fits(design, addressee)
+
+
+def check_sender_fits(design: Design) -> None:
+    """The return address and the postage mark, the same on every piece."""
     piece = PIECES[design.piece]
-    _set(design, addressee, piece, qr=qr)
-    furniture.draw_address(addressee, piece.address)
     furniture.draw_return_address(design.return_address, piece.return_address)
     furniture.draw_indicia(design.indicia, piece.indicia)
+
+
+def check_message_fits(design: Design, addressee: Addressee, *, qr: bool) -> None:
+    """The message with this addressee's words in it."""
+    _set(design, addressee, PIECES[design.piece], qr=qr)
+
+
+def check_address_fits(design: Design, addressee: Addressee) -> None:
+    furniture.draw_address(addressee, PIECES[design.piece].address)
 
 
 def compose_batch(designs: Mapping[int, Design], copies: Sequence[Copy]) -> bytes:

@@ -33,6 +33,11 @@ def unknown_variables(text: str) -> list[str]:
     return list(dict.fromkeys(suspect[1] or suspect[2] for suspect in suspects))
 
 
+def holds_variable(text: str) -> bool:
+    """Whether the text reads differently from one recipient to the next."""
+    return _VARIABLE.search(text) is not None
+
+
 def fill(text: str, values: Mapping[str, str]) -> str:
     """The text with its variables replaced, once: a value is never expanded again.
 
