@@ -45,7 +45,7 @@ class Environment:
         if not was_complete:
             _run(uv, "venv", "--clear", "--python", sys.executable, str(self.folder))
         into = ["--python", str(self._python)]
-        _run(uv, "pip", "sync", *into, "--require-hashes", str(self.packages))
+        _run(uv, "pip", "sync", *into, "--compile-bytecode", "--require-hashes", str(self.packages))
         if self.holds_quillpost:
             built_with = ["--build-constraints", str(BUILD_PACKAGES)]
             _run(uv, "pip", "install", *into, "--no-deps", *built_with, "--editable", str(ROOT))

@@ -29,6 +29,7 @@ from quillpost.jobs import Pulse, Runner, Task
 from quillpost.kit.errors import NotReady
 from quillpost.kit.sealing import Sealer, load_or_create_key
 from quillpost.kit.signed_links import LinkSigner
+from quillpost.kit.turns import Turn
 from quillpost.parts import Limits, Parts
 from quillpost.ports import FileStore, World
 from quillpost.settings import Settings as Settings
@@ -60,21 +61,40 @@ class Ground:
     """The database, and the server that was started for it, if any."""
 
     conninfo: str
-    server: EmbeddedPostgres | None
+    server: EmbeddedPostgres | None = None
+    turn: Turn | None = None
 
     def close(self) -> None:
         if self.server is not None:
             self.server.stop()
+        if self.turn is not None:
+            self.turn.end()
 
 
-def open_ground(settings: Settings) -> Ground:
-    """Start or find PostgreSQL. Call from the main thread: the server dies with the thread's process."""
+def open_ground(settings: Settings, *, stays: bool = False) -> Ground:
+    """Start or find PostgreSQL. Call from the main thread: the server dies with the thread's process.
+
+    A command that comes and goes, and had to start the server, keeps its turn until it has stopped it: a
+    service that starts meanwhile waits, instead of settling on ground that is about to go.
+    """
     if settings.database_url is not None:
         require_reachable(settings.database_url)
-        return Ground(settings.database_url, None)
-    server = EmbeddedPostgres(settings.home.absolute(), bin_folder=settings.postgres_bin)
-    server.start()
-    return Ground(server.conninfo(), server)
+        return Ground(settings.database_url)
+    home = settings.home.absolute()
+    server = EmbeddedPostgres(home, bin_folder=settings.postgres_bin)
+    turn = Turn(home / "starting.lock")
+    try:
+        turn.take()
+    except OSError as refused:
+        raise NotReady(f"The home folder {home} cannot be used: {refused.strerror}.") from None
+    try:
+        server.start()
+    except BaseException:
+        turn.end()
+        raise
+    if stays or server.is_adopted:
+        turn.end()
+    return Ground(server.conninfo(), server, turn)
 
 
 def build(

@@ -1,11 +1,15 @@
 """The command line: `quillpost --help`."""
 
 import sys
+from typing import NoReturn
 
+import psycopg
+import sqlalchemy as sa
 import typer
 from rich.console import Console
+from rich.markup import escape
 
-from quillpost.cli import people, serving
+from quillpost.cli import backups, barcode, demo, people, serving, upkeep
 from quillpost.kit.errors import QuillpostError
 
 app = typer.Typer(
@@ -15,8 +19,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-serving.add_to(app)
-people.add_to(app)
+for commands in (serving, people, upkeep, backups, demo, barcode):
+    commands.add_to(app)
 
 
 def main() -> None:
@@ -24,7 +28,13 @@ def main() -> None:
     try:
         app()
     except QuillpostError as failure:
-        Console(stderr=True, soft_wrap=True, highlight=False).print(
-            f"[bold red]quillpost:[/] {failure.message}"
-        )
-        sys.exit(1)
+        _give_up(failure.message)
+    except (psycopg.Error, sa.exc.DBAPIError) as refusal:
+        said = refusal.orig if isinstance(refusal, sa.exc.DBAPIError) else refusal
+        _give_up(f"The database refused: {str(said).strip().splitlines()[0].rstrip('.')}.")
+
+
+def _give_up(sentence: str) -> NoReturn:
+    out = Console(stderr=True, soft_wrap=True, highlight=False)
+    out.print(f"[bold red]quillpost:[/] {escape(sentence)}")
+    sys.exit(1)

@@ -48,7 +48,7 @@ def serve(
     settings = wiring.load_settings()
     configure_logs(as_json=settings.log_format == "json", level=settings.log_level)
     listener = _listen(settings.host, settings.port)
-    ground = wiring.open_ground(settings)
+    ground = wiring.open_ground(settings, stays=True)
     try:
         make_ready(ground.conninfo)
         greeting = prepare_welcome(settings, ground.conninfo) if welcome else None
@@ -69,7 +69,7 @@ def work(
     signal.signal(signal.SIGTERM, _leave)
     settings = wiring.load_settings()
     configure_logs(as_json=settings.log_format == "json", level=settings.log_level)
-    ground = wiring.open_ground(settings)
+    ground = wiring.open_ground(settings, stays=True)
     try:
         make_ready(ground.conninfo)
         parts = wiring.build(settings, ground.conninfo)
@@ -85,7 +85,7 @@ def app_of_child() -> FastAPI:
     """The application in one process of several; the parent has made the database ready."""
     settings = wiring.load_settings()
     configure_logs(as_json=settings.log_format == "json", level=settings.log_level)
-    return _application(settings, wiring.open_ground(settings).conninfo)
+    return _application(settings, wiring.open_ground(settings, stays=True).conninfo)
 
 
 def _application(settings: wiring.Settings, conninfo: str) -> FastAPI:

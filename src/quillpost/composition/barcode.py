@@ -60,7 +60,7 @@ def encode(tracking: str, routing: str) -> str:
 def encode_lines(lines: Iterable[str]) -> Iterator[str]:
     """For each line `TRACKING [ROUTING]` its 65 letters, or `error NN`."""
     for line in lines:
-        tracking, _, routing = line.strip().partition(" ")
+        tracking, _, routing = line.strip().replace("\t", " ").partition(" ")
         try:
             yield encode(tracking, routing)
         except BarcodeError as error:

@@ -43,8 +43,12 @@ def needed_revision() -> str:
 
 def state(connection: sa.Connection) -> SchemaState:
     """Where the database stands."""
+    return state_of(MigrationContext.configure(connection).get_current_revision())
+
+
+def state_of(found: str | None) -> SchemaState:
+    """How a revision, or a database without any, stands to this release's."""
     needed = needed_revision()
-    found = MigrationContext.configure(connection).get_current_revision()
     if found is None:
         return SchemaState("empty", None, needed)
     if found == needed:
@@ -79,7 +83,7 @@ def migrate(conninfo: str) -> SchemaState:
             if before.verdict == "newer":
                 require_current(before)
             if before.verdict != "current":
-                _create_roles(connection)
+                create_roles(connection)
                 connection.execute(sa.text(f"set local role {OWNER}"))
                 config = _config()
                 config.attributes["connection"] = connection
@@ -89,8 +93,11 @@ def migrate(conninfo: str) -> SchemaState:
         engine.dispose()
 
 
-def _create_roles(connection: sa.Connection) -> None:
-    """Roles belong to the whole server, so another database of ours may have made them already."""
+def create_roles(connection: sa.Connection) -> None:
+    """Roles belong to the whole server, so another database of ours may have made them already.
+
+    Whoever makes a role may administer it, but use it only after a grant: an ordinary login needs both.
+    """
     for role in (OWNER, APP, WORKER):
         connection.execute(
             sa.text(
@@ -101,7 +108,7 @@ def _create_roles(connection: sa.Connection) -> None:
         connection.execute(
             sa.text(
                 f"""do $$ begin
-                if not pg_has_role(current_user, '{role}', 'member') then
+                if not pg_has_role(current_user, '{role}', 'usage') then
                     execute format('grant {role} to %I', current_user);
                 end if; end $$"""
             )

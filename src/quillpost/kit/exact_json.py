@@ -6,6 +6,9 @@
 import json
 from typing import Any, NoReturn
 
+DEEPEST = 100
+"""Levels of nesting. Deeper is no one's data, and would exhaust whoever walks it after us."""
+
 
 class NotJson(ValueError):
     """The text is no JSON, with a sentence that says where and why."""
@@ -51,7 +54,7 @@ _decoder = json.JSONDecoder(
 def read(source: bytes) -> Any:
     """The value, or `NotJson`. Floats are `WrittenNumber`s."""
     try:
-        return _decoder.decode(source.decode("utf-8-sig"))
+        value = _decoder.decode(source.decode("utf-8-sig"))
     except UnicodeDecodeError as bad:
         raise NotJson(f"The body is not UTF-8 (byte {bad.start}).") from None
     except json.JSONDecodeError as bad:
@@ -62,6 +65,20 @@ def read(source: bytes) -> Any:
         if isinstance(bad, NotJson):
             raise
         raise NotJson("The body holds a number with too many digits.") from None
+    _check_depth(value)
+    return value
+
+
+def _check_depth(value: Any) -> None:
+    """Level by level, so that the check itself never goes deep."""
+    level = [value] if type(value) in (dict, list) else []
+    for _ in range(DEEPEST):
+        if not level:
+            return
+        inside = [outer.values() if type(outer) is dict else outer for outer in level]
+        level = [inner for values in inside for inner in values if type(inner) in (dict, list)]
+    if level:
+        raise NotJson("The body is nested too deeply.")
 
 
 def write(value: Any) -> str:

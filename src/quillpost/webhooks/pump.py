@@ -9,6 +9,7 @@ import random
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime, timedelta
+from typing import Protocol
 
 import structlog
 
@@ -27,8 +28,16 @@ LEASE = timedelta(seconds=60)
 IDLE_SECONDS = 0.5
 
 
+class ClosingPoster(Poster, Protocol):
+    """The pump is its poster's only user, and lets it go when it stops."""
+
+    async def close(self) -> None: ...
+
+
 class Pump:
-    def __init__(self, db: Database, sealer: Sealer, poster: Poster, clock: Callable[[], datetime]) -> None:
+    def __init__(
+        self, db: Database, sealer: Sealer, poster: ClosingPoster, clock: Callable[[], datetime]
+    ) -> None:
         self._db = db
         self._sealer = sealer
         self._poster = poster
@@ -48,6 +57,7 @@ class Pump:
                 await self._idle(stop)
         if self._flying:
             await asyncio.wait(self._flying)
+        await self._poster.close()
 
     async def _round(self) -> bool:
         """Whether there was anything to do."""

@@ -466,7 +466,10 @@ grant usage on schema public to quillpost_app, quillpost_worker;
 grant select, insert, update, delete on all tables in schema public to quillpost_worker;
 grant usage, select on all sequences in schema public to quillpost_app, quillpost_worker;
 
-grant select, update on accounts to quillpost_app;
+grant select on accounts to quillpost_app;
+-- Not who is an operator: that is the service's to say, never a tenant's.
+grant update (name, company, return_name, return_address, return_address2, return_city, return_state,
+              return_postal_code, updated_at) on accounts to quillpost_app;
 grant select, insert, update, delete on
     sub_accounts, tokens, mailing_lists, recipients, files, image_templates, message_templates,
     orders, items, webhooks, deliveries, idempotency_keys to quillpost_app;

@@ -1,0 +1,5 @@
+"""`python -m quillpost` is `quillpost`."""
+
+from quillpost.cli import main
+
+main()

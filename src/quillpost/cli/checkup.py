@@ -1,0 +1,285 @@
+"""What `quillpost doctor` looks at. A check never raises and never shows a secret: it returns findings."""
+
+import json
+import secrets
+import shutil
+import socket
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from importlib.metadata import PackageNotFoundError
+from typing import Literal
+
+import sqlalchemy as sa
+
+from quillpost import wiring
+from quillpost.cli.outsider import DIRECT
+from quillpost.composition.hand import hand
+from quillpost.database import Tx
+from quillpost.database.engine import administrator
+from quillpost.database.postgres_binaries import OLDEST_MAJOR
+from quillpost.database.schema import WORKER, state
+from quillpost.database.tables import webhooks
+from quillpost.kit.errors import QuillpostError
+from quillpost.kit.sealing import SealBroken
+from quillpost.orders.rules import DISPLAY_TYPES
+from quillpost.pricing.store import tariff_on
+from quillpost.webhooks.service import unseal
+
+GIGABYTE = 10**9
+LITTLE_DISK, TOO_LITTLE_DISK = 2 * GIGABYTE, GIGABYTE // 5
+LONG_WAIT_MINUTES = 5
+HTTP_SECONDS = 3
+KEY_MODE = 0o600
+BRING_KEY_BACK = "Bring back the key of this database: FILE.key of its last backup."
+
+JOBS = sa.text(
+    """select count(*) filter (where status = 'failed') as failed,
+              count(*) filter (where status = 'todo' and coalesce(scheduled_at, now())
+                               < now() - make_interval(mins => :minutes)) as late,
+              string_agg(distinct task_name, ', ') filter (where status = 'failed') as failed_names
+         from procrastinate_jobs"""
+)
+WORKERS = sa.text(
+    "select count(*) from procrastinate_workers where last_heartbeat > now() - make_interval(secs => :s)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the doctor's table."""
+
+    subject: str
+    verdict: Literal["ok", "warning", "broken"]
+    what: str
+    advice: str = ""
+
+
+def is_new(settings: wiring.Settings) -> bool:
+    """Whether nothing was ever started here. A check-up does not create what it came to look at."""
+    return settings.database_url is None and not (settings.home / "postgres").exists()
+
+
+def without_database(settings: wiring.Settings) -> Iterator[Finding]:
+    """All that can be seen before the database is asked."""
+    yield check_home(settings)
+    yield check_files(settings)
+    yield check_fonts()
+    yield check_port(settings)
+    yield from check_readiness(settings)
+
+
+def check_home(settings: wiring.Settings) -> Finding:
+    home = settings.home.absolute()
+    place = next(folder for folder in (home, *home.parents) if folder.exists())
+    try:
+        free = shutil.disk_usage(place).free
+        if home.exists():
+            probe = home / f".doctor-{secrets.token_hex(8)}"
+            probe.touch(mode=0o600)
+            probe.unlink()
+    except OSError as fault:
+        advice = "Give this user the right to write there, or set QUILLPOST_HOME to another folder."
+        return Finding("home", "broken", f"{home} cannot be written: {fault.strerror}", advice)
+    what = f"{home}, {free / GIGABYTE:,.1f} GB free"
+    if free < TOO_LITTLE_DISK:
+        return Finding("home", "broken", what, "Make room on this disk.")
+    if free < LITTLE_DISK:
+        return Finding("home", "warning", what, "Make room on this disk soon.")
+    if not home.exists():
+        return Finding("home", "warning", f"{home} is not there yet", "`quillpost serve` makes it.")
+    return Finding("home", "ok", what)
+
+
+def check_files(settings: wiring.Settings) -> Finding:
+    """Write, read and delete one small file, as every order will."""
+    place = f"bucket {settings.files_bucket}" if settings.files_bucket else "folder in the home"
+    if settings.files_bucket is None and not settings.home.exists():
+        return Finding("files", "warning", "there is no folder yet", "`quillpost serve` makes it.")
+    key, data = f"doctor/{secrets.token_hex(8)}", secrets.token_bytes(32)
+    advice = "Look at the QUILLPOST_FILES_* settings, the rights and the network."
+    try:
+        store = wiring.file_store(settings)
+        store.put(key, data)
+        is_same = store.get(key) == data
+        store.delete(key)
+    except QuillpostError as fault:
+        return Finding("files", "broken", f"{place}: {fault.message}", advice)
+    if not is_same:
+        return Finding("files", "broken", f"{place}: a file came back changed", advice)
+    return Finding("files", "ok", f"{place}: written, read and deleted")
+
+
+def check_fonts() -> Finding:
+    try:
+        letters = len(hand().face.glyphs)
+    except (ImportError, OSError, PackageNotFoundError) as missing:
+        return Finding("fonts", "broken", f"no hand can write: {missing}", "Run `make setup` again.")
+    return Finding("fonts", "ok", f"the hand writes {letters} letters")
+
+
+def check_port(settings: wiring.Settings) -> Finding:
+    where = f"{settings.port} on {settings.host}"
+    if service_answers(settings):
+        return Finding("port", "ok", f"{where}: Quillpost runs there")
+    with socket.socket(socket.AF_INET6 if ":" in settings.host else socket.AF_INET) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((settings.host, settings.port))
+        except OSError as taken:
+            return Finding(
+                "port",
+                "broken",
+                f"{where}: {taken.strerror}",
+                "Stop what uses it, or set QUILLPOST_PORT and QUILLPOST_HOST to what is free.",
+            )
+    return Finding("port", "ok", f"{where}: free")
+
+
+def service_answers(settings: wiring.Settings) -> bool:
+    """Whether it is a Quillpost that listens on our port."""
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    url = f"http://{'127.0.0.1' if host == '0.0.0.0' else host}:{settings.port}/health"  # noqa: S104
+    try:
+        with DIRECT.open(url, timeout=HTTP_SECONDS) as answer:
+            is_known = "X-Request-Id" in answer.headers
+            return is_known and json.loads(answer.read(1_000)) == {"status": "ok"}
+    except (OSError, ValueError):
+        return False
+
+
+def check_readiness(settings: wiring.Settings) -> Iterator[Finding]:
+    """What keeps live orders from paper; testing mode works without any of it."""
+    gaps = wiring.live_gaps(settings)
+    for gap in gaps:
+        yield Finding("live mail", "warning", gap, "Set it before you send live mail.")
+    if not gaps:
+        yield Finding("live mail", "ok", "nothing is missing")
+
+
+def with_database(settings: wiring.Settings, conninfo: str, *, now: datetime) -> Iterator[Finding]:
+    """All that the database can tell; of one at another schema no more than that."""
+    engine = administrator(conninfo)
+    try:
+        with engine.connect() as tx:
+            yield check_version(tx)
+            schema = check_schema(tx)
+            yield schema
+            if schema.verdict != "ok":
+                return
+            tx.execute(sa.text(f"set local role {WORKER}"))
+            yield from check_key(settings, conninfo, tx)
+            yield check_prices(tx, now=now)
+            yield check_workers(tx, settings)
+            yield check_jobs(tx)
+            yield check_webhooks(tx)
+    except sa.exc.DBAPIError as fault:
+        reason = str(fault.orig).strip().splitlines()[0]
+        yield Finding("database", "broken", f"it refused an answer: {reason}", "Read PostgreSQL's log.")
+    finally:
+        engine.dispose()
+
+
+def check_version(tx: Tx) -> Finding:
+    version = str(tx.execute(sa.text("show server_version")).scalar_one())
+    kind = f"PostgreSQL {version} answers"
+    if int(version.partition(".")[0]) < OLDEST_MAJOR:
+        return Finding("database", "warning", kind, f"Quillpost is tested on {OLDEST_MAJOR} and newer.")
+    return Finding("database", "ok", kind)
+
+
+def check_schema(tx: Tx) -> Finding:
+    found = state(tx)
+    match found.verdict:
+        case "current":
+            return Finding("schema", "ok", f"{found.found}, as this release needs it")
+        case "empty":
+            return Finding("schema", "warning", "the database is empty", "`quillpost serve` fills it.")
+        case "older":
+            what = f"{found.found} is older than {found.needed}"
+            return Finding("schema", "broken", what, "Take a backup, then run `quillpost migrate`.")
+        case "newer":
+            what = f"{found.found} is newer than {found.needed}"
+            return Finding("schema", "broken", what, "Run the release that wrote it, or a later one.")
+
+
+def check_key(settings: wiring.Settings, conninfo: str, tx: Tx) -> Iterator[Finding]:
+    """Present, closed to others, and the one that sealed what is in the database."""
+    path = wiring.key_path(settings.home)
+    sealed = _any_sealed(tx)
+    if settings.secret_key is None and not path.exists():
+        yield _missing_key(is_needed=sealed is not None)
+        return
+    if settings.secret_key is None and stat.S_IMODE(path.stat().st_mode) != KEY_MODE:
+        yield Finding("secret key", "broken", f"others may use {path}", f"Run chmod 600 {path}.")
+    try:
+        sealer = wiring.build(settings, conninfo).sealer
+        if sealed is not None:
+            unseal(sealer, *sealed)
+    except QuillpostError as fault:
+        yield Finding("secret key", "broken", fault.message, BRING_KEY_BACK)
+    except SealBroken:
+        what = "it does not open the secrets in this database"
+        yield Finding("secret key", "broken", what, BRING_KEY_BACK)
+    else:
+        yield Finding("secret key", "ok", "QUILLPOST_SECRET_KEY" if settings.secret_key else str(path))
+
+
+def _missing_key(*, is_needed: bool) -> Finding:
+    if is_needed:
+        what = "it is gone, and this database has secrets that only it opens"
+        return Finding("secret key", "broken", what, BRING_KEY_BACK)
+    return Finding("secret key", "warning", "there is none yet", "`quillpost serve` makes it.")
+
+
+def _any_sealed(tx: Tx) -> tuple[int, bytes] | None:
+    """One secret to try the key on, with the number of its webhook."""
+    row = tx.execute(sa.select(webhooks.c.id, webhooks.c.secret_sealed).limit(1)).first()
+    return None if row is None else (row.id, bytes(row.secret_sealed))
+
+
+def check_prices(tx: Tx, *, now: datetime) -> Finding:
+    without = [
+        shown
+        for (kind, size), shown in DISPLAY_TYPES.items()
+        if tariff_on(tx, type=kind, size=size, mail_class="first", on=now.date()).unit_cents("US") is None
+    ]
+    if without:
+        advice = "Run `quillpost migrate`, which loads the shipped prices, or enter your own."
+        return Finding("prices", "broken", f"none in force for {', '.join(without)}", advice)
+    return Finding("prices", "ok", f"in force today for {', '.join(DISPLAY_TYPES.values())}")
+
+
+def check_workers(tx: Tx, settings: wiring.Settings) -> Finding:
+    alive = tx.execute(WORKERS, {"s": settings.job_stall_seconds}).scalar_one()
+    if alive:
+        return Finding("workers", "ok", f"{alive} at work")
+    if service_answers(settings):
+        return Finding("workers", "broken", "the service runs, its work does not", "Start `quillpost work`.")
+    return Finding("workers", "warning", "none at work", "Start `quillpost serve`, or `quillpost work`.")
+
+
+def check_jobs(tx: Tx) -> Finding:
+    found = tx.execute(JOBS, {"minutes": LONG_WAIT_MINUTES}).one()
+    complaints = []
+    if found.failed:
+        complaints.append(f"{found.failed} failed ({found.failed_names})")
+    if found.late:
+        complaints.append(f"{found.late} wait for more than {LONG_WAIT_MINUTES} minutes")
+    if complaints:
+        advice = "Read the service's log for the reason; see that workers run."
+        return Finding("jobs", "warning", "; ".join(complaints), advice)
+    return Finding("jobs", "ok", "none failed, none late")
+
+
+def check_webhooks(tx: Tx) -> Finding:
+    """By number, not by address: an address may hold a secret."""
+    rows = tx.execute(
+        sa.select(webhooks.c.id).where(webhooks.c.status.in_(("failing", "disabled"))).order_by(webhooks.c.id)
+    )
+    failing = [str(number) for number in rows.scalars()]
+    if failing:
+        what = f"{len(failing)} cannot be reached: {', '.join(failing[:10])}"
+        return Finding("webhooks", "warning", what, "Tell their owners, who can see why in the deliveries.")
+    return Finding("webhooks", "ok", "every endpoint answers")

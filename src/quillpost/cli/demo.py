@@ -1,0 +1,250 @@
+"""A demonstration: one of each piece to a small list, followed to the door by an outsider."""
+
+import json
+import shutil
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from quillpost.cli.demo_service import demo_service
+from quillpost.cli.outsider import Outsider
+from quillpost.kit.errors import NotReady
+from quillpost.orders.rules import ENDS, ItemStatus
+
+BETWEEN_LOOKS = 2.0
+OUR_OWN_FILES = ("print.pdf", "manifest.csv", "manifest.json")
+
+RETURN_ADDRESS = {
+    "return_name": "Dana Whitfield",
+    "return_address": "PO Box 1180",
+    "return_city": "Austin",
+    "return_state": "TX",
+    "return_postal_code": "78701",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A kind of mail to show: the path that sends it, and what it says beside the audience."""
+
+    name: str
+    path: str
+    body: Mapping[str, Any]
+
+
+PIECES = (
+    Piece(
+        "postcard-4x6",
+        "/send/postcard",
+        {"size": "4x6", "message": "Hi %FIRST_NAME%, thank you for stopping by on Saturday. Warmly, Dana"},
+    ),
+    Piece(
+        "postcard-6x9",
+        "/send/postcard",
+        {
+            "size": "6x9",
+            "handwriting_color": "black",
+            "message": "Hi %FIRST_NAME%,\n\nthe house on your street has sold. If you ever wonder what yours "
+            "would bring, I am glad to tell you.\n\nWarmly, Dana",
+        },
+    ),
+    Piece(
+        "postcard-6x11",
+        "/send/postcard",
+        {
+            "size": "6x11",
+            "qrcode_url": "https://example.com/spring",
+            "message": "Hi %FIRST_NAME%,\n\nspring is here, and so is our new catalogue. Scan the code and "
+            "have a look: the first ten orders from %CITY% are on us.\n\nWarmly, Dana",
+        },
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Guest:
+    """Someone on the sample list, and where the mail to them must end in testing mode."""
+
+    name: str
+    address: str
+    end: ItemStatus
+
+
+GUESTS = (
+    Guest("Jane Doe", "12 Main St", ItemStatus.DELIVERED),
+    Guest("Test Returned", "14 Main St", ItemStatus.RETURNED_TO_SENDER),
+    Guest("Test Rerouted", "16 Main St", ItemStatus.DELIVERED),
+    Guest("Test Lost", "18 Main St", ItemStatus.FAILED),
+    Guest("Test Undeliverable", "20 Main St", ItemStatus.FAILED),
+    Guest("Test Printer Failure", "22 Main St", ItemStatus.FAILED),
+)
+
+
+@dataclass(slots=True)
+class Sent:
+    """An order under way: what was sent, and its items as they were last seen."""
+
+    piece: Piece
+    order_id: int
+    folder: Path
+    items: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def ended(self) -> int:
+        return sum(item["status"] in ENDS for item in self.items)
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command()(demo)
+
+
+def demo(
+    url: Annotated[
+        str | None, typer.Option(help="A service that runs already; without it, one is started for this.")
+    ] = None,
+    token: Annotated[
+        str | None, typer.Option(help="A test token of that service.", envvar="QUILLPOST_DEMO_TOKEN")
+    ] = None,
+    out: Annotated[
+        Path, typer.Option(help="Folder for pictures, print files and the service's home.")
+    ] = Path("out/demo"),
+    patience: Annotated[int, typer.Option(help="Seconds until every piece must have arrived.", min=1)] = 300,
+) -> None:
+    """Send one of each piece in testing mode and follow it to the door.
+
+    Nothing is mailed and nothing is billed. The sample list has one ordinary recipient and one of each
+    reserved name, so that every ending is seen. Previews (PNG), proofs and print files (PDF) stay in the
+    folder. Exit code 0 when every piece ended as it should, and 1 otherwise.
+    """
+    out = out.absolute()
+    console = Console()
+    with _service(url, token, out, console) as (caller, print_jobs):
+        sent = [_send(caller, piece, out / piece.name) for piece in PIECES]
+        _follow(caller, sent, console, seconds=patience)
+        for order in sent:
+            _collect(caller, order, print_jobs)
+    console.print(_counts(sent), _outcome(sent))
+    console.print(f"Pictures and print files are in {out}.", markup=False, soft_wrap=True, highlight=False)
+    wrong = surprises(sent)
+    if wrong:
+        raise NotReady(f"{len(wrong)} pieces did not end as they should: {'; '.join(wrong)}.")
+
+
+@contextmanager
+def _service(
+    url: str | None, token: str | None, out: Path, console: Console
+) -> Iterator[tuple[Outsider, Path | None]]:
+    """Someone's service, whose print jobs we cannot see, or one of our own."""
+    if url is not None:
+        if token is None:
+            raise NotReady("Give --token with --url: `quillpost token create --mode test` makes one.")
+        caller = Outsider(url, token)
+        _require_testing(caller)
+        yield caller, None
+        return
+    console.print(f"Starting a service in {out / 'home'} ...", markup=False, soft_wrap=True, highlight=False)
+    with demo_service(out / "home") as own:
+        yield Outsider(own.base_url, own.token), own.print_jobs
+
+
+def _require_testing(caller: Outsider) -> None:
+    if not caller.get("/ping")["test_mode"]:
+        raise NotReady("This is a live token, and a demonstration must not be mailed: use a test token.")
+
+
+def _send(caller: Outsider, piece: Piece, folder: Path) -> Sent:
+    """Look at the piece first, then send it."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    body = {
+        **piece.body,
+        **RETURN_ADDRESS,
+        "recipients": [
+            {
+                "name": guest.name,
+                "address": guest.address,
+                "city": "Austin",
+                "province": "TX",
+                "postal_code": "78701",
+            }
+            for guest in GUESTS
+        ],
+        "allow_duplicates": True,  # a second demonstration within a day and a half
+        "metadata": {"demo": piece.name},
+    }
+    preview = caller.post(piece.path, {**body, "preview": True})["data"]
+    for side, link in zip(preview["sides"], preview["previews"], strict=True):
+        (folder / f"{side}.png").write_bytes(caller.download(link))
+    return Sent(piece, int(caller.post(piece.path, body)["id"]), folder)
+
+
+def _follow(caller: Outsider, sent: Sequence[Sent], console: Console, *, seconds: int) -> None:
+    """Watch until every piece has ended, or patience has."""
+    progress = Progress(
+        TextColumn("Pieces at their end"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    )
+    bar = progress.add_task("", total=len(sent) * len(GUESTS))
+    deadline = time.monotonic() + seconds
+    with Live(console=console, refresh_per_second=4, transient=True) as live:
+        while True:
+            for order in sent:
+                order.items = caller.get(f"/orders/{order.order_id}/items?items_per_page=100")["data"]
+            progress.update(bar, completed=sum(order.ended for order in sent))
+            live.update(Group(_counts(sent), progress))
+            if progress.finished or time.monotonic() > deadline:
+                return
+            time.sleep(BETWEEN_LOOKS)
+
+
+def _counts(sent: Sequence[Sent]) -> Table:
+    table = Table("Status", *(order.piece.name for order in sent))
+    counts = [Counter(item["status"] for item in order.items) for order in sent]
+    for status in ItemStatus:
+        table.add_row(status.value, *(str(count[status] or "") for count in counts))
+    return table
+
+
+def _collect(caller: Outsider, order: Sent, print_jobs: Path | None) -> None:
+    """The proof, which everyone may see, and the print job itself where the print room is ours."""
+    proof = caller.get(f"/orders/{order.order_id}")["high_quality_preview"]
+    (order.folder / "proof.pdf").write_bytes(caller.download(proof))
+    for job in sorted(print_jobs.iterdir()) if print_jobs else ():
+        pieces = json.loads((job / "manifest.json").read_bytes())["pieces"]
+        if any(piece["order_id"] == order.order_id for piece in pieces):
+            for name in OUR_OWN_FILES:
+                shutil.copyfile(job / name, order.folder / name)
+
+
+def _outcome(sent: Sequence[Sent]) -> Table:
+    table = Table("Piece", "Order", "Recipient", "Ended as", "Why", "As it should", title="What happened")
+    for order in sent:
+        ends = {guest.name: guest.end for guest in GUESTS}
+        for item in order.items:
+            name = item["recipient"]["name"]
+            as_it_should = "yes" if item["status"] == ends[name] else "[bold red]no[/]"
+            why = item["failure"] or ""
+            table.add_row(order.piece.name, str(order.order_id), name, item["status"], why, as_it_should)
+        table.add_section()
+    return table
+
+
+def surprises(sent: Sequence[Sent]) -> list[str]:
+    """The pieces that are not where they should be in the end."""
+    found = []
+    for order in sent:
+        statuses = {item["recipient"]["name"]: item["status"] for item in order.items}
+        for guest in GUESTS:
+            status = statuses.get(guest.name, "missing")
+            if status != guest.end:
+                found.append(f"{order.piece.name} to {guest.name} is {status}")
+    return found

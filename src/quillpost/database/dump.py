@@ -1,0 +1,154 @@
+"""The database as a stream of bytes, and back: PostgreSQL's own `pg_dump` and `pg_restore`."""
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import IO
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from quillpost.database.engine import administrator
+from quillpost.database.postgres_binaries import Binaries
+from quillpost.database.schema import OWNER, create_roles
+from quillpost.kit.errors import NotReady
+
+PIECE_BYTES = 4_000_000
+WORTHLESS = "rate_windows"  # who called in the last minute, in a table that a crash may empty anyway
+COUNTED = ("accounts", "orders", "items", "facts", "files", "webhooks")
+
+HAS_RELATIONS = """
+    select exists (
+        select from pg_class c join pg_namespace n on n.oid = c.relnamespace
+         where n.nspname not in ('pg_catalog', 'information_schema') and n.nspname not like 'pg\\_t%')
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One moment of the database, which `pg_dump` can see too for as long as it is held."""
+
+    name: str
+    schema: str
+    last_batch: int
+    counts: Mapping[str, int]
+
+
+@contextmanager
+def held_snapshot(conninfo: str) -> Iterator[Snapshot]:
+    """The database as it is now, while the service goes on writing to it."""
+    with psycopg.connect(conninfo, connect_timeout=5) as connection:
+        connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        connection.read_only = True
+        connection.execute("set local idle_in_transaction_session_timeout = 0")
+        connection.execute(f"set local role {OWNER}")
+        yield Snapshot(
+            name=str(_value(connection, "select pg_export_snapshot()")),
+            schema=str(_value(connection, "select version_num from alembic_version")),
+            last_batch=_number(connection, "select coalesce(max(id), 0) from batches"),
+            counts={name: _number(connection, f"select count(*) from {name}") for name in COUNTED},
+        )
+
+
+def dumped(binaries: Binaries, conninfo: str, snapshot: Snapshot) -> Iterator[bytes]:
+    """The snapshot in PostgreSQL's custom format, piece by piece."""
+    command = [
+        binaries.program("pg_dump"),
+        "--format=custom",
+        "--compress=none",  # the archive around it compresses
+        f"--role={OWNER}",  # whom row-level security does not filter
+        f"--snapshot={snapshot.name}",
+        f"--exclude-table-data={WORTHLESS}",
+    ]
+    with _running(command, conninfo, stdout=subprocess.PIPE) as program:
+        assert program.stdout is not None
+        while piece := program.stdout.read(PIECE_BYTES):
+            yield piece
+
+
+def is_blank(conninfo: str) -> bool:
+    """Whether there is nothing at all in the database, of ours or of anyone."""
+    with psycopg.connect(conninfo, connect_timeout=5) as connection:
+        return not _value(connection, HAS_RELATIONS)
+
+
+def load(binaries: Binaries, conninfo: str, pieces: Iterable[bytes]) -> None:
+    """Fill a blank database with what was dumped, in one transaction: all of it, or nothing."""
+    engine = administrator(conninfo)
+    try:
+        with engine.begin() as connection:
+            create_roles(connection)
+    finally:
+        engine.dispose()
+    command = [binaries.program("pg_restore"), "--single-transaction", "--exit-on-error"]
+    with _running(command, conninfo, stdin=subprocess.PIPE) as program:
+        assert program.stdin is not None
+        # A program that gives up closes the pipe; what it says then is the better explanation.
+        with suppress(BrokenPipeError):
+            for piece in pieces:
+                program.stdin.write(piece)
+            program.stdin.close()
+
+
+@contextmanager
+def _running(
+    command: list[str], conninfo: str, *, stdin: int | None = None, stdout: int | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
+    """The program at work on the database; `NotReady` with its own words when it fails."""
+    target, password = _without_password(conninfo)
+    with tempfile.TemporaryFile() as complaints:
+        try:
+            program = subprocess.Popen(
+                [*command, f"--dbname={target}"],
+                stdin=stdin or subprocess.DEVNULL,
+                stdout=stdout or subprocess.DEVNULL,
+                stderr=complaints,
+                env=os.environ | {"LC_ALL": "C"} | password,
+            )
+        except OSError as fault:
+            raise NotReady(f"PostgreSQL's program {command[0]} cannot run: {fault.strerror}.") from None
+        try:
+            yield program
+            code = program.wait()
+        except BaseException:
+            program.kill()
+            raise
+        finally:
+            _close(program)
+        if code != 0:
+            raise NotReady(f"The database could not be copied: {_first_fault(complaints)}.")
+
+
+def _close(program: subprocess.Popen[bytes]) -> None:
+    for pipe in (program.stdin, program.stdout):
+        if pipe is not None:
+            with suppress(BrokenPipeError):
+                pipe.close()
+    program.wait()
+
+
+def _without_password(conninfo: str) -> tuple[str, dict[str, str]]:
+    """Command lines are visible to everyone on the machine, an environment is not."""
+    words = conninfo_to_dict(conninfo)
+    password = words.pop("password", None)
+    return make_conninfo("", **words), {} if password is None else {"PGPASSWORD": str(password)}
+
+
+def _first_fault(complaints: IO[bytes]) -> str:
+    complaints.seek(0)
+    lines = complaints.read(20_000).decode(errors="replace").splitlines()
+    faults = [line.partition("error:")[2].strip() for line in lines if "error:" in line]
+    return (faults or lines or ["PostgreSQL's program ended without a word"])[0].rstrip(".")
+
+
+def _value(connection: psycopg.Connection, query: str) -> object:
+    row = connection.execute(query.encode()).fetchone()
+    assert row is not None
+    return row[0]
+
+
+def _number(connection: psycopg.Connection, query: str) -> int:
+    return int(str(_value(connection, query)))

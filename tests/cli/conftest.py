@@ -1,0 +1,51 @@
+"""Commands as an operator runs them: words in, an exit code and two streams out."""
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from operator_commands import Outcome, Quillpost
+
+from quillpost.cli import main
+from quillpost.database.embedded import EmbeddedPostgres
+
+
+@pytest.fixture
+def quillpost(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Quillpost:
+    """Run a command in this process."""
+
+    def run(*words: object, **settings: object) -> Outcome:
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "argv", ["quillpost", *map(str, words)])
+            patch.setenv("COLUMNS", "300")
+            for name, value in settings.items():
+                patch.setenv(f"QUILLPOST_{name.upper()}", str(value))
+            capsys.readouterr()
+            with pytest.raises(SystemExit) as ended:
+                main()
+        said = capsys.readouterr()
+        return Outcome(int(ended.value.code or 0), said.out, said.err)
+
+    return run
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder that every account can reach, as pytest's own are not: homes of embedded databases."""
+    made = Path(tempfile.mkdtemp(prefix="qp-cli-"))
+    made.chmod(0o755)
+    yield made
+    shutil.rmtree(made)
+
+
+@pytest.fixture
+def blank(postgres: EmbeddedPostgres) -> Iterator[str]:
+    """A database with nothing in it."""
+    with psycopg.connect(postgres.conninfo("postgres"), autocommit=True) as admin:
+        admin.execute("create database blank")
+        yield postgres.conninfo("blank")
+        admin.execute("drop database blank with (force)")

@@ -1,0 +1,322 @@
+"""A backup brings everything back, and nothing but a whole backup is let in."""
+
+import base64
+import gzip
+import io
+import stat
+import tarfile
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import psycopg
+import pytest
+from operator_commands import Quillpost
+from starlette.testclient import TestClient
+
+from makers import Account, Clock, carry_on, count_rows
+from quillpost import wiring
+from quillpost.cli.ground import schema_of
+from quillpost.database import archive, dump
+from quillpost.database.embedded import EmbeddedPostgres
+from quillpost.database.postgres_binaries import find_binaries
+from quillpost.database.tables import webhooks
+from quillpost.parts import Parts
+from quillpost.web import create_app
+from quillpost.webhooks.service import unseal
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A service with one order delivered and one under way, and its backup."""
+
+    file: Path
+    orders: list[dict[str, object]]
+    items: list[dict[str, object]]
+    files: dict[str, bytes]
+    rows: dict[str, int]
+    secret: str
+
+    @property
+    def key(self) -> Path:
+        return self.file.with_name(f"{self.file.name}.key")
+
+
+@pytest.fixture
+def saved(
+    owner: Account, parts: Parts, clock: Clock, conninfo: str, tmp_path: Path, quillpost: Quillpost
+) -> Saved:
+    hook = owner.post("/webhooks", {"url": "https://example.com/hook", "type": "*"})
+    assert hook.status_code == 201, hook.text
+    owner.send()
+    carry_on(parts, clock, seconds=40)
+    owner.send(size="6x9")
+    file = tmp_path / "monday.qpb"
+    outcome = quillpost("backup", file, home=tmp_path / "home", database_url=conninfo)
+    assert outcome.code == 0, outcome.err
+    return Saved(
+        file,
+        orders=_orders(owner),
+        items=_items(owner),
+        files=_files(parts),
+        rows=count_rows(parts),
+        secret=hook.json()["secret"],
+    )
+
+
+def _orders(who: Account) -> list[dict[str, object]]:
+    orders = who.get("/orders/list").json()["data"]
+    return [{name: order[name] for name in ("id", "message", "status", "order_total")} for order in orders]
+
+
+def _items(who: Account) -> list[dict[str, object]]:
+    return [item for order in _orders(who) for item in who.get(f"/orders/{order['id']}/items").json()["data"]]
+
+
+def _files(parts: Parts) -> dict[str, bytes]:
+    return {key: parts.shelf.store.get(key) for key in parts.shelf.store.keys("")}
+
+
+def test_everything_comes_back_into_an_empty_home(
+    saved: Saved, owner: Account, clock: Clock, folder: Path, quillpost: Quillpost
+) -> None:
+    home = folder / "home"
+    outcome = quillpost("restore", saved.file, home=home)
+    assert outcome.code == 0, outcome.err
+    settings = wiring.Settings.model_validate({"home": home})
+    ground = wiring.open_ground(settings)
+    try:
+        parts = wiring.build(settings, ground.conninfo, clock=clock.now)
+        with TestClient(create_app(parts), base_url="http://quillpost.test") as http:
+            same = replace(owner, http=http)  # the same token
+            assert _orders(same) == saved.orders
+            assert _items(same) == saved.items
+            assert _files(parts) == saved.files
+            assert count_rows(parts) == saved.rows
+            assert _secret(parts) == saved.secret
+            carry_on(parts, clock, seconds=40)
+            assert {item["status"] for item in _items(same)} == {"Delivered"}, "the work does not go on"
+        parts.db.close()
+    finally:
+        ground.close()
+
+
+def _secret(parts: Parts) -> str:
+    with parts.db.work() as tx:
+        row = tx.execute(webhooks.select()).one()
+    return unseal(parts.sealer, row.id, bytes(row.secret_sealed))
+
+
+def test_the_backup_and_its_key_are_two_files_for_their_owner_alone(saved: Saved, tmp_path: Path) -> None:
+    assert [stat.S_IMODE(file.stat().st_mode) for file in (saved.file, saved.key)] == [0o600, 0o600]
+    key = (tmp_path / "home" / "secret.key").read_bytes().strip()
+    assert saved.key.read_bytes().strip() == key
+    everything = gzip.decompress(saved.file.read_bytes())
+    assert key not in everything
+    assert bytes.fromhex(key.decode()) not in everything
+
+
+def test_a_backup_never_replaces_a_file(
+    saved: Saved, tmp_path: Path, conninfo: str, quillpost: Quillpost
+) -> None:
+    before = saved.file.read_bytes()
+    outcome = quillpost("backup", saved.file, home=tmp_path / "home", database_url=conninfo)
+    assert outcome.is_one_sentence()
+    assert saved.file.read_bytes() == before
+
+
+def test_a_backup_that_cannot_be_written_leaves_nothing(
+    parts: Parts, tmp_path: Path, conninfo: str, quillpost: Quillpost
+) -> None:
+    outcome = quillpost("backup", tmp_path / "no" / "file", home=tmp_path / "home", database_url=conninfo)
+    assert outcome.is_one_sentence()
+    assert "No such file" in outcome.err
+
+
+def test_an_empty_database_is_nothing_to_back_up(blank: str, tmp_path: Path, quillpost: Quillpost) -> None:
+    outcome = quillpost("backup", tmp_path / "b.qpb", home=tmp_path / "home", database_url=blank)
+    assert outcome.is_one_sentence()
+    assert list(tmp_path.glob("b.qpb*")) == []
+
+
+def test_files_of_batches_after_the_snapshot_stay_out(
+    saved: Saved, parts: Parts, conninfo: str, tmp_path: Path, quillpost: Quillpost
+) -> None:
+    """A restored service gives their numbers to other batches, which must find the place free."""
+    for key in (
+        "batches/9/print.pdf",
+        "print-jobs/test/batch-000009/ticket.json",
+        "sandbox/mailbox/batch-000009",
+    ):
+        parts.shelf.store.put(key, b"later")
+    file = tmp_path / "second.qpb"
+    assert quillpost("backup", file, home=tmp_path / "home", database_url=conninfo).code == 0
+    assert dict(archive.files_in(file)) == saved.files
+
+
+def test_a_dump_shows_the_moment_of_its_snapshot(owner: Account, conninfo: str, blank: str) -> None:
+    owner.send()
+    with dump.held_snapshot(conninfo) as snapshot:
+        owner.send(size="6x9")
+        dump.load(find_binaries(), blank, dump.dumped(find_binaries(), conninfo, snapshot))
+    with psycopg.connect(blank) as connection:
+        assert connection.execute("select count(*) from orders").fetchone() == (1,)
+
+
+@pytest.fixture
+def emptiness(blank: str, tmp_path: Path) -> "Emptiness":
+    return Emptiness(tmp_path / "new-home", blank)
+
+
+@dataclass(frozen=True)
+class Emptiness:
+    """Where a backup may go."""
+
+    home: Path
+    database_url: str
+
+    @property
+    def settings(self) -> dict[str, object]:
+        return {"home": self.home, "database_url": self.database_url}
+
+    def is_untouched(self) -> bool:
+        return list(self.home.glob("**/*")) == [] and dump.is_blank(self.database_url)
+
+
+def test_a_backup_that_is_cut_short_is_refused(
+    saved: Saved, emptiness: Emptiness, quillpost: Quillpost
+) -> None:
+    whole = saved.file.read_bytes()
+    for kept in (len(whole) - 1, len(whole) // 2, 100, 0):
+        saved.file.write_bytes(whole[:kept])
+        outcome = quillpost("restore", saved.file, **emptiness.settings)
+        assert outcome.is_one_sentence(), outcome.err
+        assert emptiness.is_untouched()
+
+
+def test_a_changed_backup_is_refused(saved: Saved, emptiness: Emptiness, quillpost: Quillpost) -> None:
+    plain = bytearray(gzip.decompress(saved.file.read_bytes()))
+    plain[plain.index(b"%PDF") + 40] ^= 1
+    saved.file.write_bytes(gzip.compress(bytes(plain), 1))
+    outcome = quillpost("restore", saved.file, **emptiness.settings)
+    assert outcome.is_one_sentence()
+    assert "damaged" in outcome.err
+    assert emptiness.is_untouched()
+
+
+@pytest.mark.parametrize("kind", ["text", "gzip", "tar"])
+def test_a_foreign_file_is_refused(
+    kind: str, emptiness: Emptiness, tmp_path: Path, quillpost: Quillpost
+) -> None:
+    file = tmp_path / "foreign"
+    if kind == "tar":
+        with tarfile.open(file, "w:gz") as tar:
+            entry = tarfile.TarInfo("manifest.json")
+            entry.size = 2
+            tar.addfile(entry, io.BytesIO(b"{}"))
+    else:
+        file.write_bytes(b"hello" if kind == "text" else gzip.compress(b"hello"))
+    file.with_name("foreign.key").write_text("00" * 32)
+    outcome = quillpost("restore", file, **emptiness.settings)
+    assert outcome.is_one_sentence()
+    assert "not a backup" in outcome.err
+    assert emptiness.is_untouched()
+
+
+def test_a_backup_without_its_key_is_refused(
+    saved: Saved, emptiness: Emptiness, quillpost: Quillpost
+) -> None:
+    saved.key.unlink()
+    outcome = quillpost("restore", saved.file, **emptiness.settings)
+    assert outcome.is_one_sentence()
+    assert "QUILLPOST_SECRET_KEY" in outcome.err
+    assert emptiness.is_untouched()
+
+
+def test_another_key_is_refused(saved: Saved, emptiness: Emptiness, quillpost: Quillpost) -> None:
+    saved.key.write_text("00" * 32)
+    outcome = quillpost("restore", saved.file, **emptiness.settings)
+    assert outcome.is_one_sentence()
+    assert "not the one of this backup" in outcome.err
+    assert emptiness.is_untouched()
+
+
+def test_the_key_may_come_from_the_environment(
+    saved: Saved, emptiness: Emptiness, quillpost: Quillpost
+) -> None:
+    key = base64.b64encode(bytes.fromhex(saved.key.read_text())).decode()
+    saved.key.unlink()
+    outcome = quillpost("restore", saved.file, **emptiness.settings, secret_key=key)
+    assert outcome.code == 0, outcome.err
+    assert key not in outcome.out
+    assert not (emptiness.home / "secret.key").exists()
+    assert schema_of(emptiness.database_url).verdict == "current"
+
+
+def test_a_restore_overwrites_nothing(
+    saved: Saved, emptiness: Emptiness, conninfo: str, tmp_path: Path, quillpost: Quillpost
+) -> None:
+    taken = {
+        "The database": {"home": emptiness.home, "database_url": conninfo},
+        "The file store": {"home": tmp_path / "home", "database_url": emptiness.database_url},
+    }
+    for what, settings in taken.items():
+        outcome = quillpost("restore", saved.file, **settings)
+        assert outcome.is_one_sentence()
+        assert f"{what} is not empty" in outcome.err
+    assert emptiness.is_untouched()
+
+
+def test_a_database_that_refuses_the_data_stays_empty(
+    saved: Saved, emptiness: Emptiness, quillpost: Quillpost
+) -> None:
+    """A backup that is whole, but whose dump is of no use."""
+    manifest = archive.verified(saved.file)
+    with saved.file.open("wb") as out, archive.ArchiveWriter(out, manifest) as writer:
+        writer.add_file("creative/one", b"picture")
+        writer.add_database_piece(b"PGDMP, or so it says")
+        writer.finish()
+    outcome = quillpost("restore", saved.file, **emptiness.settings)
+    assert outcome.is_one_sentence(), outcome.err
+    assert "could not be copied" in outcome.err
+    assert emptiness.is_untouched()
+
+
+def test_a_backup_of_a_newer_release_is_refused(
+    saved: Saved, emptiness: Emptiness, quillpost: Quillpost
+) -> None:
+    manifest = replace(archive.verified(saved.file), schema="9999")
+    with saved.file.open("wb") as out, archive.ArchiveWriter(out, manifest) as writer:
+        writer.finish()
+    outcome = quillpost("restore", saved.file, **emptiness.settings)
+    assert outcome.is_one_sentence()
+    assert "newer" in outcome.err
+    assert emptiness.is_untouched()
+
+
+@pytest.fixture
+def others_server(folder: Path) -> Iterator[EmbeddedPostgres]:
+    """Someone else's server: we may make roles and databases there, but are not its superuser."""
+    server = EmbeddedPostgres(folder, settings={"fsync": "off"})
+    server.start()
+    with psycopg.connect(server.conninfo("postgres"), autocommit=True) as admin:
+        admin.execute("create role guest login")
+        admin.execute("create role tenant login createrole createdb")
+        for name in ("tenant_old", "tenant_new"):
+            admin.execute(f"create database {name} owner tenant")
+    yield server
+    server.stop()
+
+
+def test_an_ordinary_login_can_move_its_database(
+    others_server: EmbeddedPostgres, tmp_path: Path, quillpost: Quillpost
+) -> None:
+    old, new = (others_server.conninfo(name, "tenant") for name in ("tenant_old", "tenant_new"))
+    refused = quillpost("migrate", home=tmp_path, database_url=others_server.conninfo("tenant_old", "guest"))
+    assert refused.is_one_sentence(), refused.err
+    assert quillpost("migrate", home=tmp_path / "old", database_url=old).code == 0
+    steps = (("backup", tmp_path / "old", old), ("restore", tmp_path / "new", new))
+    for command, home, database in steps:
+        outcome = quillpost(command, tmp_path / "b.qpb", home=home, database_url=database)
+        assert outcome.code == 0, outcome.err
+    assert schema_of(new).verdict == "current"

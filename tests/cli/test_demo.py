@@ -1,0 +1,56 @@
+"""The demonstration, on a service of its own with everything else as a newcomer finds it."""
+
+import re
+from pathlib import Path
+
+import pypdfium2
+import pytest
+from operator_commands import Quillpost
+from PIL import Image
+
+from quillpost.cli import demo
+
+
+def test_every_piece_ends_as_it_should_and_leaves_something_to_look_at(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, quillpost: Quillpost
+) -> None:
+    monkeypatch.setattr(demo, "BETWEEN_LOOKS", 0.3)
+    # A demonstration keeps away from the operator's own database.
+    elsewhere = "postgresql://nobody@127.0.0.1:1/none"
+    outcome = quillpost(
+        "demo", "--out", folder, database_url=elsewhere, test_review_seconds=0, test_journey_seconds=2
+    )
+    assert outcome.code == 0, outcome.out + outcome.err
+    assert outcome.out.count(" yes ") == len(demo.PIECES) * len(demo.GUESTS)
+    for piece in demo.PIECES:
+        place = folder / piece.name
+        width, height = map(int, re.findall(r"\d+", piece.name)[::-1])
+        for side in ("front", "back"):
+            with Image.open(place / f"{side}.png") as picture:
+                assert picture.width / picture.height == pytest.approx(width / height, rel=0.02)
+        with pypdfium2.PdfDocument(place / "print.pdf") as printed:
+            assert len(printed) == 2 * (len(demo.GUESTS) - 1), "all but the undeliverable one"
+        assert (place / "proof.pdf").read_bytes().startswith(b"%PDF")
+        assert "Jane Doe" in (place / "manifest.csv").read_text()
+
+
+def test_a_piece_that_ends_elsewhere_is_a_failure(tmp_path: Path) -> None:
+    sent = demo.Sent(demo.PIECES[0], 1, tmp_path)
+    sent.items = [
+        {"status": "Delivered", "recipient": {"name": guest.name}, "failure": None} for guest in demo.GUESTS
+    ]
+    found = " ".join(demo.surprises([sent]))
+    for guest in demo.GUESTS:
+        assert (guest.name in found) == (guest.end != "Delivered")
+
+
+def test_another_service_needs_a_token(quillpost: Quillpost) -> None:
+    outcome = quillpost("demo", "--url", "http://127.0.0.1:1")
+    assert outcome.is_one_sentence()
+    assert "--token" in outcome.err
+
+
+def test_a_service_that_is_not_there_is_one_sentence(tmp_path: Path, quillpost: Quillpost) -> None:
+    outcome = quillpost("demo", "--url", "http://127.0.0.1:1", "--token", "x", "--out", tmp_path)
+    assert outcome.is_one_sentence()
+    assert "cannot be reached" in outcome.err

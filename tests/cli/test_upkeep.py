@@ -1,0 +1,219 @@
+"""`migrate` and `doctor`: what they say about a service that is well, and about each thing that is not."""
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from operator_commands import Outcome, Quillpost
+
+from makers import Account
+from quillpost.cli.demo_service import demo_service
+from quillpost.cli.ground import schema_of
+from quillpost.cli.outsider import Outsider
+from quillpost.parts import Parts
+
+
+def test_migrate_fills_an_empty_database_and_then_has_nothing_to_do(
+    blank: str, tmp_path: Path, quillpost: Quillpost
+) -> None:
+    first = quillpost("migrate", home=tmp_path, database_url=blank)
+    assert (first.code, "was empty" in first.out) == (0, True)
+    assert schema_of(blank).verdict == "current"
+    second = quillpost("migrate", home=tmp_path, database_url=blank)
+    assert (second.code, "nothing to do" in second.out) == (0, True)
+
+
+def test_migrate_refuses_a_newer_schema(conninfo: str, tmp_path: Path, quillpost: Quillpost) -> None:
+    _set_schema(conninfo, "9999")
+    outcome = quillpost("migrate", home=tmp_path, database_url=conninfo)
+    assert outcome.is_one_sentence()
+    assert "9999" in outcome.err
+
+
+def _set_schema(conninfo: str, revision: str) -> None:
+    with psycopg.connect(conninfo) as connection:
+        connection.execute("update alembic_version set version_num = %s", [revision])
+
+
+class Patient:
+    """A service on this database, and what the doctor says of it."""
+
+    def __init__(self, quillpost: Quillpost, home: Path, conninfo: str, port: int) -> None:
+        self.home = home
+        self.conninfo = conninfo
+        self._quillpost = quillpost
+        self._settings: dict[str, object] = {"home": home, "database_url": conninfo, "port": port}
+
+    def see(self, **changes: object) -> Outcome:
+        return self._quillpost("doctor", **self._settings | changes)
+
+    def execute(self, statement: str) -> None:
+        with psycopg.connect(self.conninfo) as connection:
+            connection.execute(statement)
+
+
+@pytest.fixture
+def patient(parts: Parts, conninfo: str, tmp_path: Path, quillpost: Quillpost) -> Patient:
+    return Patient(quillpost, tmp_path / "home", conninfo, _free_port())
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _row(outcome: Outcome, subject: str) -> str:
+    """The doctor's lines on one subject."""
+    rows = [line for line in outcome.out.splitlines() if line.strip("│ ").startswith(f"{subject} ")]
+    assert rows, outcome.out
+    return "\n".join(rows)
+
+
+def test_a_service_that_is_well_is_called_well(patient: Patient, owner: Account) -> None:
+    owner.post("/webhooks", {"url": "https://example.com/hook", "type": "*"})
+    outcome = patient.see(
+        base_url="https://mail.example.com", permit_first="A|B", permit_standard="C", mailer_id="123456"
+    )
+    assert outcome.code == 0, outcome.out
+    assert outcome.err == ""
+    for subject in (
+        "settings", "home", "files", "fonts", "port", "live mail", "database", "schema", "secret key",
+        "prices", "jobs", "webhooks",
+    ):  # fmt: skip
+        assert " ok " in _row(outcome, subject)
+    assert "none at work" in _row(outcome, "workers")
+
+
+def test_warnings_alone_are_no_failure(patient: Patient) -> None:
+    patient.execute(
+        """insert into procrastinate_jobs (queue_name, task_name, status, scheduled_at)
+           values ('default', 'fulfilment.sweep', 'failed', null),
+                  ('default', 'fulfilment.sweep', 'todo', now() - interval '1 hour')"""
+    )
+    outcome = patient.see()
+    assert outcome.code == 0
+    assert "QUILLPOST_MAILER_ID" in _row(outcome, "live mail")
+    jobs = _row(outcome, "jobs")
+    assert "1 failed (fulfilment.sweep)" in jobs
+    assert "1 wait" in jobs
+
+
+def test_a_failing_webhook_is_named_by_its_number(patient: Patient, owner: Account) -> None:
+    made = owner.post("/webhooks", {"url": "https://example.com/hook?key=hush", "type": "*"}).json()
+    patient.execute("update webhooks set status = 'failing'")
+    outcome = patient.see()
+    assert str(made["id"]) in _row(outcome, "webhooks")
+    assert "hush" not in outcome.out
+
+
+def test_a_setting_that_cannot_be_read_is_named(patient: Patient) -> None:
+    outcome = patient.see(port="eighty")
+    assert outcome.code == 1
+    assert "QUILLPOST_PORT" in _row(outcome, "settings")
+
+
+def test_an_unreachable_database_is_broken_and_its_password_kept(patient: Patient) -> None:
+    outcome = patient.see(database_url=f"postgresql://someone:hush@127.0.0.1:{_free_port()}/quillpost")
+    assert outcome.code == 1
+    assert "broken" in _row(outcome, "database")
+    assert "hush" not in outcome.out
+
+
+@pytest.mark.parametrize(("revision", "advice"), [("0001", "quillpost migrate"), ("9999", "later one")])
+def test_another_schema_is_broken(patient: Patient, revision: str, advice: str) -> None:
+    _set_schema(patient.conninfo, revision)
+    outcome = patient.see()
+    assert outcome.code == 1
+    assert advice in _row(outcome, "schema")
+
+
+def test_an_empty_database_is_no_failure(blank: str, patient: Patient) -> None:
+    outcome = patient.see(database_url=blank)
+    assert outcome.code == 0, outcome.out
+    assert "empty" in _row(outcome, "schema")
+
+
+def test_a_key_that_others_may_read_is_broken(patient: Patient) -> None:
+    key = patient.home / "secret.key"
+    key.chmod(0o644)
+    outcome = patient.see()
+    assert outcome.code == 1
+    assert "chmod 600" in _row(outcome, "secret key")
+    assert key.read_text().strip() not in outcome.out
+
+
+def test_a_key_that_is_lost_or_wrong_is_broken(patient: Patient, owner: Account) -> None:
+    owner.post("/webhooks", {"url": "https://example.com/hook", "type": "*"})
+    key = patient.home / "secret.key"
+    key.write_text("00" * 32)
+    assert "does not open" in _row(patient.see(), "secret key")
+    key.unlink()
+    outcome = patient.see()
+    assert (outcome.code, "is gone" in _row(outcome, "secret key")) == (1, True)
+    assert not key.exists(), "the doctor made a key"
+
+
+def test_prices_that_are_not_in_force_are_broken(patient: Patient) -> None:
+    patient.execute("update prices set valid_from = '2999-01-01' where size = '6x9'")
+    outcome = patient.see()
+    assert outcome.code == 1
+    assert "Postcard-6x9" in _row(outcome, "prices")
+    assert "Postcard-4x6" not in _row(outcome, "prices")
+
+
+def test_a_file_store_that_is_no_folder_is_broken(patient: Patient, tmp_path: Path) -> None:
+    home = tmp_path / "other"
+    home.mkdir()
+    (home / "files").write_text("in the way")
+    outcome = patient.see(home=home)
+    assert outcome.code == 1
+    assert "broken" in _row(outcome, "files")
+
+
+@pytest.fixture
+def someone_else() -> Iterator[int]:
+    """A port on which something listens that is not Quillpost."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        listener.settimeout(0)
+        yield int(listener.getsockname()[1])
+
+
+def test_a_port_that_another_program_uses_is_broken(
+    patient: Patient, someone_else: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("quillpost.cli.checkup.HTTP_SECONDS", 0.2)
+    outcome = patient.see(port=someone_else)
+    assert outcome.code == 1
+    assert "QUILLPOST_PORT" in _row(outcome, "port")
+
+
+def test_a_home_that_was_never_used_is_not_touched(tmp_path: Path, quillpost: Quillpost) -> None:
+    home = tmp_path / "never"
+    outcome = quillpost("doctor", home=home, port=_free_port())
+    assert outcome.code == 0, outcome.out
+    assert "there is none yet" in _row(outcome, "database")
+    assert not home.exists()
+
+
+def test_the_doctor_and_a_backup_leave_a_running_service_running(
+    folder: Path, tmp_path: Path, quillpost: Quillpost
+) -> None:
+    home = folder / "home"
+    with demo_service(home) as service:
+        port = service.base_url.rpartition(":")[2]
+        seen = quillpost("doctor", home=home, port=port)
+        assert seen.code == 0, seen.out
+        assert "Quillpost runs there" in _row(seen, "port")
+        assert "1 at work" in _row(seen, "workers")
+        assert service.token not in seen.out
+        saved = quillpost("backup", tmp_path / "b.qpb", home=home)
+        assert saved.code == 0, saved.err
+        assert Outsider(service.base_url, service.token).get("/orders/list")["data"] == []
+    stopped = quillpost("doctor", home=home, port=port)
+    assert stopped.code == 0, stopped.out
+    assert "free" in _row(stopped, "port")
