@@ -10,9 +10,9 @@ from pathlib import Path
 import psycopg
 import pytest
 from fastapi import FastAPI
-from makers import Account, Clock, make_account
 from starlette.testclient import TestClient
 
+from makers import Account, Clock, make_account
 from quillpost import wiring
 from quillpost.cli.ground import upgrade
 from quillpost.database.embedded import EmbeddedPostgres

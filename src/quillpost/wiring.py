@@ -22,7 +22,7 @@ from quillpost.api import idempotency
 from quillpost.creative.shelf import Shelf, forget_expired, forget_orphans
 from quillpost.database import Database
 from quillpost.database.embedded import EmbeddedPostgres
-from quillpost.database.engine import require_reachable, with_role
+from quillpost.database.engine import require_reachable
 from quillpost.fulfilment import production, review
 from quillpost.fulfilment.production import Press
 from quillpost.jobs import Pulse, Runner, Task
@@ -107,7 +107,8 @@ def build(
     sealer = _sealer(settings)
     store = file_store(settings)
     shelf = Shelf(store, LinkSigner(sealer.derive("links")))
-    db = Database(conninfo)
+    # The embedded server knows us by our socket, whichever role we come as.
+    db = Database(conninfo, own_logins=settings.database_url is None)
     base_url = public_base(settings)
     worlds = {"test": _test_world(settings, store), "live": _live_world(settings, store)}
     guard = outbound_guard(settings)
@@ -174,7 +175,7 @@ def runner(
     settings: Settings, parts: Parts, *, concurrency: int | None = None, queues: list[str] | None = None
 ) -> Runner:
     return Runner(
-        with_role(parts.db.conninfo, "quillpost_worker"),
+        parts.db.worker_conninfo,
         tasks(parts),
         concurrency=concurrency or settings.job_concurrency,
         queues=queues,

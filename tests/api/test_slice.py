@@ -1,7 +1,6 @@
 """A postcard from the call to the door, with the clock turned by hand."""
 
 from makers import Account, Clock, carry_on
-
 from quillpost.parts import Parts
 
 

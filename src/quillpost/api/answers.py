@@ -1,7 +1,6 @@
 """What goes out: JSON answers, the three forms of time, the two pagination envelopes."""
 
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from typing import Any, TypeVar
 
 import orjson
@@ -33,16 +32,6 @@ def _header_text(text: str) -> str:
 def verbatim(metadata: str | None) -> Any:
     """Metadata goes back to the letter, number texts and key order included."""
     return None if metadata is None else orjson.Fragment(metadata.encode())
-
-
-def iso(moment: datetime | None) -> str | None:
-    """ISO 8601 with a Z, to the second."""
-    return None if moment is None else moment.strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def plain_time(moment: datetime) -> str:
-    """`YYYY-MM-DD HH:MM:SS`, the form of send responses and templates."""
-    return moment.strftime("%Y-%m-%d %H:%M:%S")
 
 
 def linked(request: Request, page: Page[Row], show: Callable[[Row], Mapping[str, Any]]) -> Response:

@@ -1,5 +1,6 @@
 """What comes in: JSON to the letter, or a form of single values."""
 
+import re
 from typing import Annotated, Any
 from urllib.parse import parse_qsl
 
@@ -11,6 +12,8 @@ from quillpost.kit import exact_json
 from quillpost.kit.errors import Invalid
 
 LARGEST_ID = 2**63 - 1
+BEYOND_IDS = LARGEST_ID + 1
+HALF_A_CHARACTER = re.compile("[\ud800-\udfff]")
 
 
 class FormText(str):
@@ -19,11 +22,17 @@ class FormText(str):
     __slots__ = ()
 
 
+def whole_number(text: str) -> int | None:
+    """The number that these digits write, or None. Whatever no id can be is `BEYOND_IDS`, however long."""
+    if not (text.isascii() and text.isdigit()):
+        return None
+    return min(int(text), BEYOND_IDS) if len(text) <= len(str(BEYOND_IDS)) else BEYOND_IDS
+
+
 def _number(value: object) -> object:
     """Ids may be strings of digits; any other string is left to be refused."""
-    if isinstance(value, str) and value.isascii() and value.isdigit():
-        return int(value)
-    return value
+    number = whole_number(value) if isinstance(value, str) else None
+    return value if number is None else number
 
 
 def _flag(value: object) -> object:
@@ -33,8 +42,11 @@ def _flag(value: object) -> object:
 
 
 def _text(value: object) -> object:
-    if isinstance(value, str) and "\x00" in value:
-        raise ValueError("This text holds a NUL character, which cannot be printed or stored.")
+    if isinstance(value, str):
+        if "\x00" in value:
+            raise ValueError("This text holds a NUL character, which cannot be printed or stored.")
+        if not value.isascii() and HALF_A_CHARACTER.search(value):
+            raise ValueError("This text holds a character that does not exist (a lone surrogate).")
     return str(value) if isinstance(value, FormText) else value
 
 
@@ -57,6 +69,7 @@ async def understand(request: Request) -> Request:
     """The request with its body parsed, or a clear refusal."""
     body = await request.body()
     if not body.strip():
+        request._body = b""
         return request
     kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
     if kind == "application/json" or kind.endswith("+json"):
@@ -78,7 +91,12 @@ def _json(body: bytes) -> Any:
     try:
         return exact_json.read(body)
     except exact_json.NotJson as bad:
-        raise Invalid({"body": [str(bad)]}) from None
+        raise Invalid({"body": [_sayable(str(bad))]}) from None
+
+
+def _sayable(text: str) -> str:
+    """A sentence may quote the body, and a body may hold half a character."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 def _form(body: bytes) -> dict[str, FormText]:

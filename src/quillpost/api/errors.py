@@ -7,6 +7,7 @@ import structlog
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.routing import BaseRoute, Match
 
 from quillpost.api.answers import answer
 from quillpost.kit import errors
@@ -14,6 +15,7 @@ from quillpost.kit import errors
 log = structlog.get_logger(__name__)
 
 MOST_FAULTS = 100
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 STATUS: Mapping[type[errors.QuillpostError], int] = {
     errors.Invalid: 422,
@@ -117,8 +119,20 @@ def _headers(failure: errors.QuillpostError) -> dict[str, str]:
 
 
 def install(app: FastAPI) -> None:
-    async def handle(_request: Request, failure: Exception) -> Response:
-        return response_for(failure)
+    async def handle(request: Request, failure: Exception) -> Response:
+        response = response_for(failure)
+        if response.status_code == 405:
+            response.headers["Allow"] = ", ".join(_methods_at(request))
+        return response
 
     for kind in (errors.QuillpostError, RequestValidationError, HTTPException, WrongBody):
         app.add_exception_handler(kind, handle)
+
+
+def _methods_at(request: Request) -> list[str]:
+    """Every method that some route takes at this path; the router itself knows only the first route's."""
+
+    def takes(route: BaseRoute, method: str) -> bool:
+        return route.matches({**request.scope, "method": method})[0] is Match.FULL
+
+    return [method for method in METHODS if any(takes(route, method) for route in request.app.routes)]

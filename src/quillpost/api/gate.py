@@ -6,6 +6,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from quillpost.accounts import service as accounts
 from quillpost.accounts.rules import Allowance
+from quillpost.api.bodies import whole_number
 from quillpost.api.errors import WrongBody, response_for
 from quillpost.kit.errors import QuillpostError, Throttled, Unauthenticated
 from quillpost.parts import Parts
@@ -54,8 +55,8 @@ class Gate:
         return allowance
 
     def _check_length(self, scope: Scope) -> None:
-        declared = Headers(scope=scope).get("content-length", "0")
-        if declared.isdigit() and int(declared) > self._parts.limits.body_bytes:
+        declared = whole_number(Headers(scope=scope).get("content-length", "0"))
+        if declared is not None and declared > self._parts.limits.body_bytes:
             raise WrongBody(413)
 
     def _measured(self, receive: Receive) -> Receive:

@@ -92,19 +92,22 @@ def take(db: Database, sealer: Sealer, claim: Claim, *, now: datetime) -> Respon
     if row.answer_status is None:
         wait = max(1, int((row.leased_until - now).total_seconds()))
         raise Conflict("The first call with this Idempotency-Key still runs.", retry_after=min(wait, 5))
-    body = bytes(row.answer_body)
+    body, headers = bytes(row.answer_body), dict(row.answer_headers)
     if row.sealed:
-        body = sealer.open(body, context=claim.context)
-    return Response(body, row.answer_status, headers=dict(row.answer_headers), media_type=row.answer_type)
+        body, headers = sealer.open(body, context=claim.context), headers | {HOLDS_SECRET: "yes"}
+    return Response(body, row.answer_status, headers=headers, media_type=row.answer_type)
 
 
 def keep(tx: Tx, sealer: Sealer, claim: Claim, response: Response, *, now: datetime) -> None:
-    """Keep the answer; one that holds a secret is sealed and soon forgotten."""
+    """Keep the answer; one that holds a secret is sealed and soon forgotten.
+
+    A call that outlived its lease finds that another has answered: it must not have an effect too.
+    """
     secret = response.headers.get(HOLDS_SECRET) is not None
     body = bytes(response.body)
-    tx.execute(
+    kept = tx.execute(
         sa.update(keys)
-        .where(claim.where)
+        .where(claim.where, keys.c.answer_status.is_(None))
         .values(
             answer_status=response.status_code,
             answer_type=response.media_type,
@@ -114,6 +117,8 @@ def keep(tx: Tx, sealer: Sealer, claim: Claim, response: Response, *, now: datet
             expires_at=now + (KEPT_SECRET if secret else KEPT),
         )
     )
+    if kept.rowcount == 0:
+        raise Conflict("Another call with this Idempotency-Key was faster.", retry_after=1)
 
 
 def give_back(tx: Tx, claim: Claim) -> None:

@@ -8,6 +8,7 @@ from fastapi import Depends, Query, Request
 
 from quillpost.accounts.rules import Caller
 from quillpost.accounts.service import tenant
+from quillpost.api.bodies import LARGEST_ID, whole_number
 from quillpost.database import Database, Tx
 from quillpost.kit.errors import Invalid, Unauthenticated
 from quillpost.kit.paging import PageRequest
@@ -80,13 +81,17 @@ Parts = Annotated[ServiceParts, Depends(parts_of)]
 InTx = Annotated[Tx, Depends(tx_of, scope="function")]
 
 
-def _count(name: str, given: str | None, default: int, most: int | None) -> int:
+def _count(name: str, given: str | None, default: int, most: int) -> int:
     if given is None or not given.strip():
         return default
-    text = given.strip()
-    if not (text.isascii() and text.isdigit()) or int(text) < 1:
+    number = whole_number(given.strip())
+    if not number:
         raise Invalid({name: ["This must be a whole number from 1."]})
-    return min(int(text), most or int(text))
+    return min(number, most)
+
+
+LAST_PAGE = 10**12
+"""No list is that long, and its first row's number still fits the database's own."""
 
 
 def page_of(
@@ -101,7 +106,7 @@ def page_of(
     most = parts.limits.items_per_page
     name, given = ("items_per_page", items_per_page) if items_per_page is not None else ("limit", limit)
     return PageRequest(
-        page=min(_count("page", page, 1, None), 10**12), per_page=_count(name, given, min(25, most), most)
+        page=_count("page", page, 1, LAST_PAGE), per_page=_count(name, given, min(25, most), most)
     )
 
 
@@ -112,10 +117,10 @@ def number_in_query(name: str, given: str | None) -> int | None:
     """An id in a query string."""
     if given is None or not given.strip():
         return None
-    text = given.strip()
-    if not (text.isascii() and text.isdigit()) or not 1 <= int(text) < 2**63:
+    number = whole_number(given.strip())
+    if not number or number > LARGEST_ID:
         raise Invalid({name: ["This must be a whole number."]})
-    return int(text)
+    return number
 
 
 def sub_account_filter(
@@ -130,4 +135,5 @@ SubAccountFilter = Annotated[int | None, Depends(sub_account_filter)]
 
 def id_in_path(text: str) -> int:
     """An id in a path; what cannot be one is simply not found."""
-    return int(text) if text.isascii() and text.isdigit() and int(text) < 2**63 else 0
+    number = whole_number(text) or 0
+    return number if number <= LARGEST_ID else 0

@@ -17,12 +17,12 @@ LONGEST = 300
 
 HOME = "US"
 HOME_NAMES = {"US", "USA", "UNITED STATES", "UNITED STATES OF AMERICA"}
-ZIP = re.compile(r"(\d{5})(?:-?(\d{4}))?")
+ZIP = re.compile(r"([0-9]{5})(?:-?([0-9]{4}))?")
 ONE_LINE = re.compile(
-    r"(?P<street>[^,]+(?:,[^,]+)?),\s*(?P<city>[^,\d]+?),?\s+"
-    r"(?P<state>[A-Za-z]{2}|[A-Za-z][A-Za-z .]{3,30}?),?\s+(?P<zip>\d{5}(?:-?\d{4})?)"
-    r"(?:,?\s+(?:USA?|United States))?\.?"
+    r"(?P<place>.+?),?\s+(?P<zip>[0-9]{5}(?:-?[0-9]{4})?)(?:,?\s+(?:USA?|United States))?\.?"
 )
+LONGEST_STATE = 4
+"""Words in the name of a state."""
 EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
 
 
@@ -69,8 +69,10 @@ def _person(row: Mapping[str, str | None], path: str, faults: dict[str, list[str
     for name, text in given.items():
         if text is not None and len(text) > LONGEST:
             faults[f"{path}.{name}"] = [f"At most {LONGEST} characters, please."]
+            given[name] = text[:LONGEST]  # the patterns below take long over long texts
     country = _country(given["country"], path, faults)
-    _split_one_line(given)
+    if country == HOME:
+        _split_one_line(given)
     if given["email"] and not EMAIL.fullmatch(given["email"]):
         faults[f"{path}.email"] = ["This is not an e-mail address."]
     if given["address"] is None:
@@ -115,13 +117,20 @@ def _split_one_line(given: dict[str, str | None]) -> None:
     if given["address"] is None or given["city"] or given["postal_code"]:
         return
     whole = ONE_LINE.fullmatch(given["address"])
-    if whole and (state := state_code(whole["state"])):
-        given.update(
-            address=whole["street"].strip(),
-            city=whole["city"].strip(),
-            province=state,
-            postal_code=whole["zip"],
-        )
+    if whole and (place := _street_city_state(whole["place"])):
+        street, city, state = place
+        given.update(address=street, city=city, province=state, postal_code=whole["zip"])
+
+
+def _street_city_state(text: str) -> tuple[str, str, str] | None:
+    """Read from the end, the longest state first: a city may be named New York, a state West Virginia."""
+    words = text.split()
+    for count in range(LONGEST_STATE, 0, -1):
+        if state := state_code(" ".join(words[-count:])):
+            street, _, city = (part.strip() for part in " ".join(words[:-count]).rstrip(", ").rpartition(","))
+            is_whole = street and city and not re.search(r"\d", city)
+            return (street, city, state) if is_whole else None
+    return None
 
 
 def _check_home(given: dict[str, str | None], path: str, faults: dict[str, list[str]]) -> None:
@@ -159,6 +168,8 @@ def _address_key(given: Mapping[str, str | None], country: str) -> str | None:
     """The same for two spellings of one address that differ in case, spacing and punctuation."""
     if given["address"] is None:
         return None
-    place = (given["postal_code"] or given["city"] or "")[:5]
+    place = given["postal_code"] or given["city"] or ""
+    if country == HOME:
+        place = place[:5]  # with or without the four digits of a ZIP+4
     parts = (given["address"], given["address2"], place, country)
-    return "|".join(re.sub(r"[^A-Z0-9]", "", (part or "").upper()) for part in parts)
+    return "|".join(re.sub(r"[\W_]", "", (part or "").upper()) for part in parts)

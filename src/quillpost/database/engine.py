@@ -33,10 +33,13 @@ BECOME = sa.text(
 class Database:
     """Two doors into one database: as a tenant, whose rows the server filters, or as the worker."""
 
-    def __init__(self, conninfo: str, *, connections: int = 20) -> None:
+    def __init__(self, conninfo: str, *, own_logins: bool = False, connections: int = 20) -> None:
+        """With `own_logins` each role logs in as itself, and cannot become another."""
         self.conninfo = conninfo
-        self._app = _engine(conninfo, role="quillpost_app", connections=connections)
-        self._worker = _engine(conninfo, role="quillpost_worker", connections=connections)
+        self.worker_conninfo = as_role(conninfo, "quillpost_worker", own_login=own_logins)
+        app_conninfo = as_role(conninfo, "quillpost_app", own_login=own_logins)
+        self._app = _engine(app_conninfo, connections=connections)
+        self._worker = _engine(self.worker_conninfo, connections=connections)
 
     @contextmanager
     def transaction(self, who: Tenant) -> Iterator[Tx]:
@@ -90,8 +93,11 @@ def administrator(conninfo: str) -> sa.Engine:
     return sa.create_engine("postgresql+psycopg://", creator=_connector(conninfo), poolclass=sa.NullPool)
 
 
-def with_role(conninfo: str, role: str) -> str:
-    """The same connection string, whose sessions start, and RESET, in the role."""
+def as_role(conninfo: str, role: str, *, own_login: bool = False) -> str:
+    """The same connection string for one role: as its own login, or as a session that starts, and RESETs,
+    in the role."""
+    if own_login:
+        return make_conninfo(conninfo, user=role)
     options = str(conninfo_to_dict(conninfo).get("options") or "")
     return make_conninfo(conninfo, options=f"{options} -c role={role}".strip())
 
@@ -109,12 +115,13 @@ def _connector(conninfo: str) -> Callable[[], psycopg.Connection]:
     return lambda: psycopg.connect(conninfo, connect_timeout=5)
 
 
-def _engine(conninfo: str, *, role: str, connections: int) -> sa.Engine:
+def _engine(conninfo: str, *, connections: int) -> sa.Engine:
     return sa.create_engine(
         "postgresql+psycopg://",
-        creator=_connector(with_role(conninfo, role)),
+        creator=_connector(conninfo),
         pool_size=connections,
         max_overflow=0,
         pool_timeout=10,
         pool_pre_ping=True,
+        hide_parameters=True,  # an error's text must not carry anyone's name into a log
     )

@@ -98,10 +98,10 @@ def create_roles(connection: sa.Connection) -> None:
 
     Whoever makes a role may administer it, but use it only after a grant: an ordinary login needs both.
     """
-    for role in (OWNER, APP, WORKER):
+    for role, kind in ((OWNER, "nologin"), (APP, "login"), (WORKER, "login")):
         connection.execute(
             sa.text(
-                f"""do $$ begin create role {role} nologin;
+                f"""do $$ begin create role {role} {kind};
                 exception when duplicate_object or unique_violation then null; end $$"""
             )
         )

@@ -74,10 +74,14 @@ def ready(parts: OurParts) -> Response:
 def metrics(parts: OurParts, authorization: Annotated[str, Header()] = "") -> Response:
     """For an operator: the metrics token, or an operator account's own token."""
     token = authorization.removeprefix("Bearer ").strip()
-    given = parts.metrics_token
-    if not (given and secrets.compare_digest(token, given)) and not is_operator_token(parts.db, token):
+    if not _is_metrics_token(parts, token) and not is_operator_token(parts.db, token):
         raise Unauthenticated
     with parts.db.work() as tx:
         for name, value in tx.execute(BACKLOG).one()._mapping.items():
             BACKLOG_GAUGES[name].set(value)
     return Response(generate_latest(REGISTRY), media_type=CONTENT_TYPE_LATEST)
+
+
+def _is_metrics_token(parts: Parts, token: str) -> bool:
+    expected = parts.metrics_token
+    return expected is not None and secrets.compare_digest(token.encode(), expected.encode())

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from fastapi import APIRouter, Depends, Query, Request, Response
 
 from quillpost import pages
-from quillpost.api.answers import answer, iso
+from quillpost.api.answers import answer
 from quillpost.api.errors import WrongBody
 from quillpost.api.needs import parts_of
 from quillpost.api.v2.send import EXAMPLE
@@ -21,6 +21,7 @@ from quillpost.database import Tx
 from quillpost.database.tables import received_events, webhooks
 from quillpost.kit import exact_json, standard_webhooks
 from quillpost.kit.errors import Invalid, NotFound
+from quillpost.kit.times import iso
 from quillpost.pages.curl import curl
 from quillpost.parts import Parts
 from quillpost.webhooks.service import unseal

@@ -16,6 +16,7 @@ from quillpost.composition.content import Design
 from quillpost.creative.shelf import Shelf
 from quillpost.database import Database, Tx
 from quillpost.fulfilment import rules, store
+from quillpost.fulfilment.steps import COMPOSE, FOLLOW, HAND_OVER, book
 from quillpost.orders import look
 from quillpost.orders.moves import Move, move_items
 from quillpost.orders.records import Item, Order
@@ -25,7 +26,7 @@ from quillpost.ports import PrintJob, PrintProgress, World
 
 log = structlog.get_logger(__name__)
 
-HAND_OVER, FOLLOW, TRACK = "fulfilment.hand_over", "fulfilment.follow", "tracking.poll"
+TRACK = "tracking.poll"
 SPOILED = "Spoiled in printing"
 
 
@@ -64,7 +65,7 @@ def compose(press: Press, batch_id: int, *, now: datetime) -> None:
     with press.db.work() as tx:
         digest = hashlib.sha256(printed).digest()
         if store.swap_batch(tx, batch_id, expected="new", to="composed", now=now, print_sha256=digest):
-            jobs.defer(tx, HAND_OVER, batch_id=batch_id)
+            book(tx, HAND_OVER, batch_id)
             log.info("batch.composed", batch=batch_id, pieces=batch.item_count)
 
 
@@ -82,7 +83,7 @@ def hand_over(press: Press, batch_id: int, *, now: datetime) -> None:
         inside = [order.id for order in store.batch_orders(tx, batch_id)]
         taken = swap_status(tx, inside, expected=[OrderStatus.PROCESSING], to=OrderStatus.PRINTING, now=now)
         events.order_status_changed(tx, taken, previous=OrderStatus.PROCESSING.value, now=now)
-        jobs.defer(tx, FOLLOW, at=now + world.poll_every, batch_id=batch_id)
+        book(tx, FOLLOW, batch_id, at=now + world.poll_every)
         log.info("batch.handed", batch=batch_id)
 
 
@@ -102,13 +103,13 @@ def follow(press: Press, batch_id: int, *, now: datetime) -> None:
                 jobs.wake(tx, TRACK, at=now)
                 log.info("batch.mailed", batch=batch_id)
         else:
-            jobs.defer(tx, FOLLOW, at=now + world.poll_every, batch_id=batch_id)
+            book(tx, FOLLOW, batch_id, at=now + world.poll_every)
 
 
 def resume(press: Press) -> None:
     """Book the next step of every unfinished batch that no job is booked for."""
     steps = {
-        "new": "fulfilment.compose",
+        "new": COMPOSE,
         "composed": HAND_OVER,
         "handed": FOLLOW,
         "printed": FOLLOW,
@@ -116,7 +117,7 @@ def resume(press: Press) -> None:
     with press.db.work() as tx:
         for batch in store.unfinished_batches(tx):
             if not jobs.is_booked(tx, steps[batch.status], batch_id=batch.id):
-                jobs.defer(tx, steps[batch.status], batch_id=batch.id)
+                book(tx, steps[batch.status], batch.id)
 
 
 def _mark_printed(tx: Tx, batch_id: int, progress: PrintProgress, *, now: datetime) -> None:

@@ -23,33 +23,38 @@ CLAIM_DUE = sa.text(
 
 # The rows are numbered once and the batches made from those numbers, so every piece finds its batch.
 # Batches of one kind come out of the insert in the order of their chunks.
+# A mailer id of nine digits leaves six for the serial: the number wraps there, it is not cut.
 POOL = sa.text(
     f"""
-    with ready as materialized (
+    with sorted as (
         select i.id, i.country, o.mode, 'postcard-' || o.size as piece, o.mail_class,
                row_number() over (partition by o.mode, o.size, o.mail_class
                                   order by i.country, i.postal_code, i.id) - 1 as place
           from items i join orders o on o.id = i.order_id
          where i.order_id = any(:orders) and i.status = 'Processing' and i.batch_id is null),
+    ready as materialized (
+        select s.*, s.place / size as chunk, s.place % size as position
+          from sorted s, cast(:size as bigint) as size),
     made as (
         insert into batches (mode, piece, mail_class, status, item_count, created_at)
         select mode, piece, mail_class, 'new', count(*), :now
-          from ready group by mode, piece, mail_class, place / {BATCH_SIZE}
-         order by mode, piece, mail_class, place / {BATCH_SIZE}
+          from ready group by mode, piece, mail_class, chunk
+         order by mode, piece, mail_class, chunk
         returning id, mode, piece, mail_class),
     numbered as (
         select *, row_number() over (partition by mode, piece, mail_class order by id) - 1 as chunk
           from made),
     assigned as (
         update items i
-           set batch_id = n.id, batch_position = r.place % {BATCH_SIZE}, updated_at = :now,
+           set batch_id = n.id, batch_position = r.position, updated_at = :now,
                tracking = case when r.country = 'US' then
                    '00' || case r.mail_class when 'standard' then '{SERVICE_TYPES["standard"]}'
                                              else '{SERVICE_TYPES["first"]}' end
                    || cast(:mailer_id as text)
-                   || lpad(nextval('mail_serials')::text, 15 - length(:mailer_id), '0') end
-          from ready r join numbered n using (mode, piece, mail_class)
-         where i.id = r.id and n.chunk = r.place / {BATCH_SIZE})
+                   || lpad((nextval('mail_serials') % cast(10 ^ (15 - length(:mailer_id)) as bigint))::text,
+                           15 - length(:mailer_id), '0') end
+          from ready r join numbered n using (mode, piece, mail_class, chunk)
+         where i.id = r.id)
     select id from numbered order by id
     """
 )
@@ -73,9 +78,21 @@ def claim_due(tx: Tx, *, now: datetime, most: int) -> dict[str, list[int]]:
     return claimed
 
 
-def pool(tx: Tx, order_ids: Sequence[int], *, mailer_id: str, now: datetime) -> list[int]:
-    """Put the orders' pieces into new batches, sorted by destination; the batches' ids."""
-    rows = tx.execute(POOL, {"orders": list(order_ids), "mailer_id": mailer_id, "now": now})
+def next_due(tx: Tx, *, until: datetime) -> datetime | None:
+    """When the next review ends, if it does until then."""
+    ends: datetime | None = tx.execute(
+        sa.select(sa.func.min(orders.c.due_at)).where(
+            orders.c.status == "reviewing", orders.c.due_at <= until
+        )
+    ).scalar()
+    return ends
+
+
+def pool(
+    tx: Tx, order_ids: Sequence[int], *, mailer_id: str, size: int = BATCH_SIZE, now: datetime
+) -> list[int]:
+    """Put the orders' pieces into new batches of at most `size`, sorted by destination; the batches' ids."""
+    rows = tx.execute(POOL, {"orders": list(order_ids), "mailer_id": mailer_id, "size": size, "now": now})
     return list(rows.scalars())
 
 

@@ -20,6 +20,9 @@ DEATHS_ALLOWED = 5
 
 KEPT_HOURS = 72
 
+SPARE_THREADS = 4
+"""Beside the jobs, the webhook pump uses the same threads for its short transactions."""
+
 
 @dataclass(frozen=True, slots=True)
 class Pulse:
@@ -60,16 +63,16 @@ class Runner:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop` is set; a database that goes away is waited for."""
-        loop = asyncio.get_running_loop()
-        with ThreadPoolExecutor(self._concurrency + 2, thread_name_prefix="job") as threads:
-            loop.set_default_executor(threads)
-            while not stop.is_set():
-                try:
-                    async with self._app.open_async():
-                        await self._work(stop)
-                except Exception as broken:
-                    log.warning("jobs.interrupted", error=repr(broken))
-                await _wait(stop, 1)
+        # Tasks run on the loop's default threads; the loop ends them when it ends itself.
+        threads = ThreadPoolExecutor(self._concurrency + SPARE_THREADS, thread_name_prefix="job")
+        asyncio.get_running_loop().set_default_executor(threads)
+        while not stop.is_set():
+            try:
+                async with self._app.open_async():
+                    await self._work(stop)
+            except Exception as broken:
+                log.warning("jobs.interrupted", error=repr(broken))
+            await _wait(stop, 1)
 
     async def _work(self, stop: asyncio.Event) -> None:
         """One stretch of work. The engine's worker also returns when its connections break."""

@@ -1,7 +1,7 @@
 """Moving pieces: one statement changes the items, writes the facts, moves the money and keeps the counts.
 
-An item moves only if its status is still the one it was read with and the new one may follow it, so of
-two that try to move a piece one wins, and the loser does nothing.
+An item moves only if the new status may follow the one it has. Two that move pieces of one order take
+turns, so of two that ask for the same move one wins, and a scan that arrives beside another is not lost.
 """
 
 from collections.abc import Sequence
@@ -34,6 +34,15 @@ _DELTAS = ",\n".join(
 )
 _COUNTS = ",\n".join(f"n_{s.tally} = o.n_{s.tally} + d.{s.tally}" for s in ItemStatus)
 
+# Orders before items, and in the order of their ids: whoever holds one never waits for a lower one.
+TAKE_TURNS = sa.text(
+    """
+    select id from orders
+     where id in (select order_id from items where id = any(:ids))
+     order by id for no key update
+    """
+)
+
 MOVE = sa.text(
     f"""
     with wanted as (
@@ -44,7 +53,8 @@ MOVE = sa.text(
         update items i
            set status = w.target,
                delivery_date = case when w.target = 'Delivered' then w.day end,
-               failure = coalesce(w.reason, i.failure),
+               failure = case when w.target in ('Failed', 'Returned to Sender')
+                              then coalesce(w.reason, i.failure) else i.failure end,
                updated_at = :now
           from wanted w join items was on was.id = w.item_id
          where i.id = was.id and i.status = was.status
@@ -101,10 +111,12 @@ def move_items(tx: Tx, moves: Sequence[Move], *, now: datetime) -> None:
     """Move each item that may so move, and end the orders whose last piece has ended."""
     if not moves:
         return
+    item_ids = [move.item_id for move in moves]
+    tx.execute(TAKE_TURNS, {"ids": item_ids})
     touched = tx.execute(
         MOVE,
         {
-            "ids": [move.item_id for move in moves],
+            "ids": item_ids,
             "targets": [move.to.value for move in moves],
             "days": [move.on for move in moves],
             "reasons": [move.why for move in moves],

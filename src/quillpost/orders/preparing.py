@@ -1,29 +1,29 @@
-"""Everything that can refuse a wish, before anything is stored."""
+"""Everything that can refuse a sound wish: what has to be looked up, fetched or laid out."""
 
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from quillpost.accounts import service as accounts
 from quillpost.accounts.rules import Caller
-from quillpost.audience.rules import Person, examine
+from quillpost.audience.rules import Person
 from quillpost.composition import content
-from quillpost.composition.compose import check_fit
+from quillpost.composition.compose import check_address_fits, check_message_fits, check_sender_fits
 from quillpost.composition.hand import missing_letters
 from quillpost.composition.layout import DoesNotFit
-from quillpost.composition.variables import KNOWN, unknown_variables
+from quillpost.composition.variables import holds_variable
 from quillpost.creative.images import fetch_image
 from quillpost.database import Database, Tx
 from quillpost.kit.errors import Invalid
 from quillpost.kit.tokens import short_code
 from quillpost.orders import look
+from quillpost.orders.examining import HANDS
 from quillpost.orders.rules import Wish
 from quillpost.ports import Fetched, Fetcher
 from quillpost.pricing.rules import Tariff
 from quillpost.pricing.store import tariff_on
-
-HANDS = {1: "Zeyada"}
-"""The handwriting styles that can be asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +44,14 @@ def prepare(
     db: Database,
     who: Caller,
     wish: Wish,
+    people: list[Person],
     *,
     fetcher: Fetcher,
     indicia: tuple[str, ...],
     now: datetime,
 ) -> Draft:
     """Look everything up and check it; the network is asked last, with no transaction open."""
-    _check_texts(wish)
-    wish = replace(wish, colour=_colour(wish.colour), sub_account_id=_home(who, wish))
-    people = examine(wish.recipients)
+    wish = replace(wish, sub_account_id=_home(who, wish))
     with db.transaction(accounts.tenant(who)) as tx:
         sender, prices = _look_up(tx, who, wish, now=now)
     return_address = _return_address(wish, sender)
@@ -71,35 +70,18 @@ def prepare(
         background=background.body if background else None,
         indicia=indicia,
     )
-    _check_fit(design, people, has_qr=wish.qrcode_url is not None)
+    _check_fit(
+        design,
+        people,
+        or_current_resident=wish.append_or_current_resident,
+        has_qr=wish.qrcode_url is not None,
+    )
     return Draft(wish, priced, sender, return_address, front, background, design, _warnings(wish))
 
 
 def _home(who: Caller, wish: Wish) -> int | None:
     """A limited caller's mail lands in its own sub account."""
     return wish.sub_account_id if wish.sub_account_id is not None else who.sub_account_id
-
-
-def _check_texts(wish: Wish) -> None:
-    faults: dict[str, list[str]] = {}
-    for field, text in (("message", wish.message), ("qrcode_url", wish.qrcode_url or "")):
-        unknown = unknown_variables(text)
-        if unknown:
-            names = ", ".join(f"%{name}%" for name in unknown)
-            known = ", ".join(f"%{name}%" for name in KNOWN)
-            faults[field] = [f"Unknown variable {names}. Known variables: {known}."]
-    if wish.style not in HANDS:
-        known = ", ".join(f"{number} ({name})" for number, name in HANDS.items())
-        faults["handwriting_style"] = [f"There is no handwriting style {wish.style}. Known: {known}."]
-    if faults:
-        raise Invalid(faults)
-
-
-def _colour(text: str) -> str:
-    try:
-        return content.parse_colour(text).rgba_text
-    except ValueError as unknown:
-        raise Invalid({"handwriting_color": [str(unknown)]}) from None
 
 
 def _look_up(tx: Tx, who: Caller, wish: Wish, *, now: datetime) -> tuple[accounts.Sender, Tariff]:
@@ -148,17 +130,31 @@ def _picture(fetcher: Fetcher, url: str | None, field: str) -> Fetched | None:
     return None if url is None else fetch_image(fetcher, url, field=field)
 
 
-def _check_fit(design: content.Design, people: list[Person], *, has_qr: bool) -> None:
-    """Every recipient's own text must fit; a message without variables is the same for all."""
-    same_for_all = "%" not in design.message
+def _check_fit(
+    design: content.Design, people: list[Person], *, or_current_resident: bool, has_qr: bool
+) -> None:
+    """Every recipient's own words must fit; a message without variables is the same for all."""
+    faults: dict[str, list[str]] = {}
+    same_for_all = not holds_variable(design.message)
+    with _faults_of(faults, "return_address"):
+        check_sender_fits(design)
     for index, person in enumerate(people):
-        try:
-            check_fit(design, look.addressee(person), qr=has_qr)
-        except DoesNotFit as too_long:
-            who = f" (for recipient {index})" if not same_for_all else ""
-            raise Invalid({"message": [f"{too_long.message}{who}"]}) from None
-        if same_for_all:
-            return
+        whom = look.addressee(person, or_current_resident=or_current_resident)
+        if index == 0 or not (same_for_all or "message" in faults):
+            with _faults_of(faults, "message", "" if same_for_all else f" (for recipient {index})"):
+                check_message_fits(design, whom, qr=has_qr)
+        with _faults_of(faults, f"recipients.{index}.address"):
+            check_address_fits(design, whom)
+    if faults:
+        raise Invalid(faults)
+
+
+@contextmanager
+def _faults_of(faults: dict[str, list[str]], field: str, where: str = "") -> Iterator[None]:
+    try:
+        yield
+    except DoesNotFit as too_long:
+        faults[field] = [f"{too_long.message}{where}"]
 
 
 def _warnings(wish: Wish) -> list[str]:

@@ -50,7 +50,8 @@ def poll(db: Database, worlds: Mapping[str, World], *, now: datetime) -> None:
 
 def ingest(tx: Tx, scans: Sequence[CarrierScan], *, now: datetime) -> int:
     """Keep the scans that are new and move their pieces; how many were new."""
-    by_digest = {digest(scan): scan for scan in scans}
+    # Sorted, so that two reports of the same scans meet in the same order.
+    by_digest = dict(sorted(((digest(scan), scan) for scan in scans), key=lambda kept: kept[0]))
     kept = tx.execute(
         KEEP,
         {
@@ -69,8 +70,15 @@ def ingest(tx: Tx, scans: Sequence[CarrierScan], *, now: datetime) -> int:
             scans_of_item[row.item_id].append(by_digest[bytes(row.digest)])
     for history in scans_of_item.values():
         history.sort(key=lambda scan: scan.at)
+    _take_as_printed(tx, scans_of_item, now=now)
     _move_in_rounds(tx, scans_of_item, now=now)
     return len(kept)
+
+
+def _take_as_printed(tx: Tx, scans_of_item: Mapping[int, list[CarrierScan]], *, now: datetime) -> None:
+    """A piece that the carrier has seen was printed, even if the printer has not said so yet."""
+    seen = [item for item, history in scans_of_item.items() if any(map(status_of, history))]
+    move_items(tx, [Move(item, ItemStatus.PRINTED) for item in seen], now=now)
 
 
 def _move_in_rounds(tx: Tx, scans_of_item: Mapping[int, list[CarrierScan]], *, now: datetime) -> None:

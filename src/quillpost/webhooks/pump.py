@@ -97,7 +97,8 @@ class Pump:
         if due.verb == "get":
             url += ("&" if "?" in url else "?") + rules.query(due.told)
         else:
-            body = rules.body(due.told)
+            # What was sent once is sent again to the letter.
+            body = due.sent.encode() if due.sent else rules.body(due.told)
         signature = standard_webhooks.sign(
             [secret], message_id=due.told.event_id, at=self._clock(), body=body
         )

@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from quillpost.kit import exact_json
+from quillpost.kit.times import plain_time
 from quillpost.orders.rules import OrderStatus
 
 ORDER_STATUS, ITEM_STATUS = "order.status_update", "order_item.status_update"
@@ -80,27 +81,27 @@ def data(told: Told) -> dict[str, Any]:
 
 
 def body(told: Told) -> bytes:
-    """The whole message. The same fact gives the same bytes on every attempt."""
+    """The whole message."""
     return exact_json.write(
         {
             "event_type": told.event_type,
             "event_id": told.event_id,
             "data": data(told),
             "timestamp": int(told.at.timestamp()),
-            "date_time": told.at.strftime("%Y-%m-%d %H:%M:%S"),
+            "date_time": plain_time(told.at),
         }
     ).encode()
 
 
 def query(told: Told) -> str:
-    """The same keys for a subscription that asked for GET; metadata as JSON text."""
+    """The same keys for a subscription that asked for GET: metadata as JSON text, null as nothing."""
     flat = {
-        key: exact_json.write(value) if isinstance(value, dict) else value
+        key: exact_json.write(value) if isinstance(value, dict) else "" if value is None else value
         for key, value in data(told).items()
-        if value is not None
     }
     head = {"event_type": told.event_type, "event_id": told.event_id}
-    return urlencode(head | flat | {"timestamp": int(told.at.timestamp())})
+    when = {"timestamp": int(told.at.timestamp()), "date_time": plain_time(told.at)}
+    return urlencode(head | flat | when)
 
 
 def next_attempt(attempts: int, *, now: datetime, jitter: float, asked: int | None) -> datetime | None:

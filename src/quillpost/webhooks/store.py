@@ -16,6 +16,9 @@ from quillpost.orders import look
 from quillpost.orders.records import Item
 from quillpost.webhooks.rules import Told
 
+# One at a time: two that fan out beside each other could number a stream's deliveries out of their order.
+FAN_OUT_TURN = sa.text("select pg_try_advisory_xact_lock(7125202)")
+
 # Delivered tells two things: the status, then the delivery. The second id is derived from the first,
 # so that a fan-out that runs again finds its rows there.
 FAN_OUT = sa.text(
@@ -56,13 +59,13 @@ CLAIM = sa.text(
     """
     update deliveries d set attempts = attempts + 1, next_at = :lease
      where d.id in (
-        select p.id from deliveries p
-         where p.status = 'pending' and p.next_at <= :now
+        select p.id from deliveries p join webhooks w on w.id = p.webhook_id
+         where p.status = 'pending' and p.next_at <= :now and w.status in ('active', 'failing')
            and not exists (select 1 from deliveries e
                             where e.webhook_id = p.webhook_id and e.stream = p.stream
                               and e.status = 'pending' and e.id < p.id)
          order by p.next_at, p.id limit :most
-           for update skip locked)
+           for update of p skip locked)
     returning d.id
     """
 )
@@ -95,6 +98,7 @@ class Due:
     verb: str
     secret_sealed: bytes
     attempts: int
+    sent: str | None
     told: Told
 
 
@@ -143,6 +147,8 @@ def delete_webhook(tx: Tx, webhook_id: int) -> None:
 
 def fan_out(tx: Tx, *, most: int, now: datetime) -> int:
     """Turn facts that nobody was told of into deliveries; how many facts that were."""
+    if not tx.execute(FAN_OUT_TURN).scalar_one():
+        return 0
     return int(tx.execute(FAN_OUT, {"most": most, "now": now}).scalar_one())
 
 
@@ -157,7 +163,7 @@ def _due(tx: Tx, delivery_ids: Sequence[int]) -> list[Due]:
     rows = tx.execute(
         sa.select(
             deliveries.c.id, deliveries.c.webhook_id, deliveries.c.event_type,
-            deliveries.c.event_id, deliveries.c.attempts,
+            deliveries.c.event_id, deliveries.c.attempts, deliveries.c.body,
             webhooks.c.url, webhooks.c.verb, webhooks.c.secret_sealed,
             facts.c.at, facts.c.order_id, facts.c.sub_account_id, facts.c.order_status,
             facts.c.previous, facts.c.current, facts.c.item_id.label("fact_item_id"),
@@ -181,6 +187,7 @@ def _due(tx: Tx, delivery_ids: Sequence[int]) -> list[Due]:
             verb=row.verb,
             secret_sealed=bytes(row.secret_sealed),
             attempts=row.attempts,
+            sent=row.body,
             told=Told(
                 event_type=row.event_type,
                 event_id=str(row.event_id),

@@ -23,7 +23,10 @@ MOST_IN_TROUBLE = 1_000
 MAY_READ = [Depends(may("orders:read"))]
 MAY_WRITE = [Depends(may("orders:write"))]
 OrderId = Annotated[str, Path(description="The order's id.", json_schema_extra={"type": "integer"})]
-Word = Annotated[str | None, Query()]
+ItsType = Annotated[str | None, Query(description="Only orders of this type, such as postcard6x11.")]
+ItsStatus = Annotated[str | None, Query(description="Only those that stand here, such as Reviewing.")]
+After = Annotated[str | None, Query(description="Made at this ISO 8601 date or date-time, or later.")]
+Before = Annotated[str | None, Query(description="Made before this ISO 8601 date or date-time.")]
 
 
 def _chosen(name: str, given: str | None, known: list[str]) -> str | None:
@@ -59,10 +62,10 @@ def list_orders(
     parts: Parts,
     asked: AskedPage,
     sub_account_id: SubAccountFilter,
-    type: Word = None,  # noqa: A002
-    status: Word = None,
-    created_after: Word = None,
-    created_before: Word = None,
+    type: ItsType = None,  # noqa: A002
+    status: ItsStatus = None,
+    created_after: After = None,
+    created_before: Before = None,
 ) -> Response:
     """Filter by sub account, type, status and the time of creation."""
     if sub_account_id is not None:
@@ -122,7 +125,7 @@ def track_order(request: Request, order_id: OrderId, tx: InTx, parts: Parts) -> 
     summary="List an order's items",
 )
 def list_items(
-    request: Request, order_id: OrderId, tx: InTx, asked: AskedPage, status: Word = None
+    request: Request, order_id: OrderId, tx: InTx, asked: AskedPage, status: ItsStatus = None
 ) -> Response:
     """One item is one mail piece for one recipient."""
     order = store.read_order(tx, id_in_path(order_id))

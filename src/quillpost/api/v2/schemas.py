@@ -1,10 +1,12 @@
 """The answers as the API description shows them. A test holds them against what is really sent."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
-Money = int
+Money = Annotated[int, Field(description="In cents.")]
+Moment = Annotated[str, Field(description="ISO 8601.", examples=["2026-05-01T09:30:00Z"])]
+PlainMoment = Annotated[str, Field(description="UTC.", examples=["2026-05-01 09:30:00"])]
 ItemStatusName = Literal[
     "Processing", "Printed", "In Transit", "In Local Area", "Processed for Delivery", "Delivered",
     "Re-routed", "Returned to Sender", "Failed",
@@ -18,32 +20,32 @@ class OrderShape(BaseModel):
     sub_account_id: int | None
     type: str
     display_type: str
-    style: int
+    style: int = Field(description="The hand's id.")
     front_image: str
-    high_quality_preview: str
+    high_quality_preview: str = Field(description="A PDF of the first pieces, as they are printed.")
     authorization_total: Money
     grand_total: Money
     order_total: Money
     total_estimated_recipients: int
-    total_recipients: int
-    recipient_count: int
+    total_recipients: int = Field(description="0 until the review has ended.")
+    recipient_count: int = Field(description="Pieces, those that were refused included.")
     status: str
     method: str
     cancellable: bool
     total_scans: int
-    metadata: dict[str, Any] | None
-    created_at: str
-    updated_at: str
+    metadata: dict[str, Any] | None = Field(description="As it was sent; null when none was.")
+    created_at: Moment
+    updated_at: Moment
 
 
 class OrderRead(OrderShape):
-    warnings: list[str]
+    warnings: list[str] = Field(description="What deserves a look, or why the order is held.")
 
 
 class SendResponse(BaseModel):
     id: int
     total_estimated_recipients: int
-    authorization_total: Money
+    authorization_total: Annotated[int, Field(description="Held for this order, in cents.")]
     leads_fee: Money
     mailing_list_ids_used: str
     handwriting_color: str
@@ -76,8 +78,8 @@ class SendResponse(BaseModel):
     display_type: str
     style: int
     user_id: int
-    created_at: str = Field(examples=["2026-05-01 09:30:00"])
-    updated_at: str
+    created_at: PlainMoment
+    updated_at: PlainMoment
     recipients: list[dict[str, str | None]]
 
 
@@ -135,7 +137,7 @@ class ItemShape(BaseModel):
     failure: str | None
     recipient: RecipientShape
     giftcard: GiftcardShape | None
-    created_at: str
+    created_at: Moment
 
 
 class Stats(BaseModel):
@@ -209,8 +211,8 @@ class WebhookShape(BaseModel):
     description: str | None
     status: str
     invoke_count: int
-    created_at: str
-    updated_at: str
+    created_at: Moment
+    updated_at: Moment
 
 
 class WebhookCreated(WebhookShape):

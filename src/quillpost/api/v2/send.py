@@ -8,6 +8,7 @@ from fastapi import APIRouter, Body, Depends, Request, Response
 from quillpost.accounts.rules import Caller
 from quillpost.accounts.service import sub_account_shape
 from quillpost.api.answers import answer
+from quillpost.api.bodies import ReadRequest
 from quillpost.api.docs import BODY_ERRORS, errors
 from quillpost.api.needs import OneUnit, Parts, may
 from quillpost.api.route import V2Route
@@ -15,10 +16,9 @@ from quillpost.api.v2.schemas import PreviewResponse, SendResponse
 from quillpost.api.v2.send_body import SendPostcard
 from quillpost.api.v2.shapes import base_of, send_shape
 from quillpost.composition.compose import preview as draw_preview
-from quillpost.kit.errors import Invalid
 from quillpost.orders import look, service
+from quillpost.orders.examining import examine_wish
 from quillpost.orders.preparing import Draft, prepare
-from quillpost.orders.rules import Wish
 
 router = APIRouter(route_class=V2Route, tags=["Send"])
 
@@ -41,10 +41,6 @@ EXAMPLE = {
 MaySend = Annotated[Caller, Depends(may("send:write"))]
 
 
-async def ignored_fields(request: Request, body: SendPostcard) -> list[str]:
-    return body.ignored_fields(await request.json())
-
-
 @router.post(
     "/send/postcard",
     response_model=SendResponse | PreviewResponse,
@@ -52,21 +48,21 @@ async def ignored_fields(request: Request, body: SendPostcard) -> list[str]:
     summary="Send a postcard",
 )
 def send_postcard(
-    request: Request,
+    request: ReadRequest,
     body: Annotated[SendPostcard, Body(openapi_examples={"one": {"value": EXAMPLE}})],
-    ignored: Annotated[list[str], Depends(ignored_fields)],
     who: MaySend,
     parts: Parts,
     unit: OneUnit,
 ) -> Response:
     """Send a postcard to everyone in the audience, or with `preview` = true see how it will look."""
     now = parts.clock()
-    wish = body.wish(parts.limits, now=now)
-    _check_urls(wish, parts)
+    wish, faults = body.wish(parts.limits, now=now)
+    wish, people = examine_wish(wish, check_url=parts.check_url, known_faults=faults)
     world = parts.worlds[who.mode]
     draft = prepare(
-        parts.db, who, wish, fetcher=parts.fetcher, indicia=world.indicia[wish.mail_class], now=now
+        parts.db, who, wish, people, fetcher=parts.fetcher, indicia=world.indicia[wish.mail_class], now=now
     )
+    ignored = body.ignored_fields(request.understood)
     headers = {"X-Ignored-Fields": ", ".join(ignored)} if ignored else {}
     if draft.warnings:
         headers["X-Warnings"] = "; ".join(draft.warnings)
@@ -78,7 +74,7 @@ def send_postcard(
 def _place(request: Request, draft: Draft, who: Caller, parts: Parts, unit: OneUnit) -> dict[str, Any]:
     wish, now = draft.wish, parts.clock()
     pictures = [
-        parts.shelf.put(picture.body, purpose="creative", content_type=picture.content_type)
+        parts.shelf.put(picture.body, purpose="creative", content_type=picture.content_type, now=now)
         if picture
         else None
         for picture in (draft.front, draft.background)
@@ -121,7 +117,9 @@ def _preview(request: Request, draft: Draft, who: Caller, parts: Parts, unit: On
     sides = draw_preview(draft.design, copy)
     links = []
     for picture in sides.values():
-        kept = parts.shelf.put(picture, purpose="preview", content_type="image/png", expires_at=expires)
+        kept = parts.shelf.put(
+            picture, purpose="preview", content_type="image/png", expires_at=expires, now=now
+        )
         parts.shelf.record(
             unit.tx, kept, account_id=who.account_id, sub_account_id=wish.sub_account_id, now=now
         )
@@ -133,17 +131,3 @@ def _preview(request: Request, draft: Draft, who: Caller, parts: Parts, unit: On
 def _recipient(person: Any) -> dict[str, str | None]:
     names = ("name", "address", "address2", "city", "province", "postal_code", "country")
     return {name: getattr(person, name) for name in names}
-
-
-def _check_urls(wish: Wish, parts: Parts) -> None:
-    faults: dict[str, list[str]] = {}
-    for field, url in (
-        ("front_image_url", wish.front_image_url),
-        ("custom_background_image", wish.background_url),
-        ("qrcode_url", wish.qrcode_url),
-    ):
-        wrong = parts.check_url(url) if url else None
-        if wrong is not None:
-            faults[field] = [wrong]
-    if faults:
-        raise Invalid(faults)

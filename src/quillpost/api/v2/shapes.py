@@ -6,7 +6,8 @@ from typing import Any
 
 from fastapi import Request
 
-from quillpost.api.answers import iso, plain_time, verbatim
+from quillpost.api.answers import verbatim
+from quillpost.kit.times import iso, plain_time
 from quillpost.orders.records import Item, Order
 from quillpost.orders.rules import ItemStatus, display_type
 from quillpost.parts import Parts

@@ -7,14 +7,15 @@ from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 
 from quillpost.accounts.rules import Caller
 from quillpost.accounts.service import require_sub_account
-from quillpost.api.answers import answer, iso, linked
+from quillpost.api.answers import answer, linked
 from quillpost.api.bodies import Id, Text
 from quillpost.api.docs import BODY_ERRORS, errors
 from quillpost.api.idempotency import HOLDS_SECRET
 from quillpost.api.needs import AskedPage, InTx, Parts, SubAccountFilter, id_in_path, may
 from quillpost.api.route import V2Route
 from quillpost.api.v2 import schemas
-from quillpost.kit.errors import Invalid
+from quillpost.kit.errors import Invalid, Refused
+from quillpost.kit.times import iso
 from quillpost.webhooks import service, store
 from quillpost.webhooks.rules import EVENT_TYPES, EVERY_TYPE
 
@@ -57,6 +58,7 @@ class NewWebhook(BaseModel):
     verb: Annotated[Literal["post", "get"], BeforeValidator(_lower)] = "post"
     description: Text | None = Field(None, max_length=500)
     sub_account_id: Id | None = None
+    mailing_list_id: Id | None = None
     mode: Literal["test", "live"] | None = None
 
 
@@ -90,6 +92,8 @@ def create_webhook(body: NewWebhook, who: MayWrite, tx: InTx, parts: Parts) -> R
     wrong = parts.check_url(body.url)
     if wrong is not None:
         raise Invalid({"url": [wrong]})
+    if body.mailing_list_id is not None:
+        raise Refused("Mailing List Does Not Exist")
     webhook, secret = service.subscribe(
         tx,
         who,

@@ -1,0 +1,17 @@
+"""The steps of a batch's way, as jobs."""
+
+from datetime import datetime
+
+from quillpost import jobs
+from quillpost.database import Tx
+
+COMPOSE, HAND_OVER, FOLLOW = "fulfilment.compose", "fulfilment.hand_over", "fulfilment.follow"
+
+COMPOSE_QUEUE = "compose"
+"""Composing takes a processor to itself, so a machine can be given to it: `work --queues compose`."""
+
+
+def book(tx: Tx, step: str, batch_id: int, *, at: datetime | None = None) -> None:
+    """Take the step once this transaction has committed, not before `at`."""
+    queue = COMPOSE_QUEUE if step == COMPOSE else "default"
+    jobs.defer(tx, step, at=at, queue=queue, batch_id=batch_id)

@@ -1,0 +1,252 @@
+"""A call made twice with one Idempotency-Key happens once and is answered twice."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from threading import Event
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from httpx2 import Response
+from starlette.testclient import TestClient
+from traces import traces
+
+from makers import Account, Clock, count_rows, make_account, postcard
+from quillpost.accounts.rules import Caller
+from quillpost.api import idempotency
+from quillpost.api.idempotency import make_claim
+from quillpost.database.tables import idempotency_keys, tokens
+from quillpost.kit.errors import Conflict, Unavailable
+from quillpost.parts import Parts
+from quillpost.web import create_app
+
+Build = Callable[..., Parts]
+HOOK = {"url": "https://example.com/hook", "type": "*"}
+
+
+def keyed(who: Account, path: str, body: Any, key: str = "order-1") -> Response:
+    return who.post(path, body, headers={"Idempotency-Key": key})
+
+
+def send(who: Account, key: str = "order-1", **changes: Any) -> Response:
+    return keyed(who, "/send/postcard", postcard(**changes), key)
+
+
+def kept(parts: Parts) -> int:
+    with parts.db.work() as tx:
+        return int(tx.execute(sa.select(sa.func.count()).select_from(idempotency_keys)).scalar_one())
+
+
+def test_the_second_call_gets_the_first_answer_and_makes_nothing(owner: Account, parts: Parts) -> None:
+    first = send(owner, typo=1)
+    before = traces(parts)
+    second = send(owner, typo=1)
+    assert (second.status_code, second.content) == (first.status_code, first.content)
+    assert second.headers["Content-Type"] == first.headers["Content-Type"]
+    assert second.headers["X-Ignored-Fields"] == "typo"
+    assert second.headers["X-Request-Id"] != first.headers["X-Request-Id"]
+    assert traces(parts) == before
+
+
+def test_without_a_key_each_call_counts(owner: Account) -> None:
+    assert owner.send().json()["id"] != owner.send().json()["id"]
+
+
+def test_the_same_key_with_another_body_is_a_conflict(owner: Account, parts: Parts) -> None:
+    send(owner)
+    before = traces(parts)
+    refused = send(owner, message="Something else")
+    assert refused.status_code == 409
+    assert list(refused.json()) == ["message"]
+    assert "Retry-After" not in refused.headers
+    assert traces(parts) == before
+
+
+def test_keys_are_per_account_and_per_path(owner: Account, stranger: Account) -> None:
+    mine, theirs = send(owner), send(stranger)
+    assert mine.json()["id"] != theirs.json()["id"]
+    assert keyed(owner, "/webhooks", HOOK).status_code == 201
+    assert send(owner, key="order-2").json()["id"] != mine.json()["id"]
+    assert keyed(owner, "/send/postcard/", postcard()).content == mine.content
+
+
+def test_keys_are_per_mode(owner: Account, parts: Parts) -> None:
+    assert send(owner).status_code == 200
+    with parts.db.work() as tx:
+        tx.execute(sa.update(tokens).where(tokens.c.account_id == owner.id).values(mode="live"))
+    assert send(owner).status_code == 422  # live mail needs a return address: not the kept answer
+
+
+def test_a_key_is_forgotten_after_a_day(owner: Account, clock: Clock, parts: Parts) -> None:
+    first = send(owner).json()["id"]
+    clock.advance(hours=24)
+    assert send(owner).json()["id"] == first
+    clock.advance(seconds=1)
+    assert send(owner).json()["id"] != first
+    clock.advance(days=2)
+    idempotency.forget_expired(parts.db, now=clock.now())
+    assert kept(parts) == 0
+
+
+def test_a_refusal_is_kept(owner: Account, parts: Parts) -> None:
+    refused = send(owner, message="")
+    again = send(owner, message="")
+    assert (refused.status_code, again.content) == (422, refused.content)
+    assert send(owner).status_code == 409
+    assert keyed(owner, "/orders/77/cancel", None, "c").status_code == 404
+    assert keyed(owner, "/orders/77/cancel", None, "c").json() == {"message": "Not Found"}
+    assert kept(parts) == 2
+
+
+def test_a_body_that_cannot_be_read_is_answered_alike_twice(owner: Account) -> None:
+    headers = {"Idempotency-Key": "k", "Content-Type": "application/json"}
+    first, second = (owner.call("POST", "/send/postcard", content=b"{", headers=headers) for _ in range(2))
+    assert (first.status_code, second.content) == (422, first.content)
+
+
+def test_calls_that_came_to_nothing_are_not_kept(owner: Account, parts: Parts, build: Build) -> None:
+    def failing(url: str) -> str | None:
+        raise Unavailable("Not now.")
+
+    def crashing(url: str) -> str | None:
+        raise RuntimeError("never")
+
+    for fault, status in ((failing, 503), (crashing, 500)):
+        broken = create_app(replace(build(), check_url=fault))
+        with TestClient(broken, raise_server_exceptions=False) as http:
+            assert keyed(replace(owner, http=http), "/webhooks", HOOK).status_code == status
+        assert kept(parts) == 0
+    unknown = replace(owner, token="qp_test_unknown")
+    assert keyed(unknown, "/webhooks", HOOK).status_code == 401
+    assert kept(parts) == 0
+    assert keyed(owner, "/webhooks", HOOK).status_code == 201
+
+
+def test_a_throttled_call_is_not_kept(build: Build) -> None:
+    parts = build(calls_a_minute=1)
+    with TestClient(create_app(parts)) as http:
+        owner = make_account(parts, http, "owner@example.com")
+        owner.get("/ping")
+        assert send(owner).status_code == 429
+    assert kept(parts) == 0
+
+
+def test_which_answers_are_kept() -> None:
+    statuses = (200, 201, 400, 401, 402, 403, 404, 415, 422, 429, 500, 503)
+    assert [s for s in statuses if idempotency.is_kept(s)] == [200, 201, 400, 403, 404, 415, 422]
+
+
+def test_a_second_call_while_the_first_runs_is_told_to_wait(
+    owner: Account, parts: Parts, build: Build
+) -> None:
+    entered, go_on = Event(), Event()
+
+    def slow(url: str) -> str | None:
+        entered.set()
+        assert go_on.wait(30)
+        return None
+
+    with (
+        TestClient(create_app(replace(build(), check_url=slow))) as http,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        first = pool.submit(keyed, replace(owner, http=http), "/webhooks", HOOK)
+        assert entered.wait(30)
+        second = keyed(owner, "/webhooks", HOOK)
+        go_on.set()
+        answered = first.result(30)
+    assert second.status_code == 409
+    assert 1 <= int(second.headers["Retry-After"]) <= 5
+    assert answered.status_code == 201
+    assert keyed(owner, "/webhooks", HOOK).content == answered.content
+    assert count_rows(parts)["webhooks"] == 1
+
+
+def test_a_claim_left_by_a_crash_is_taken_over_after_its_lease(
+    owner: Account, parts: Parts, clock: Clock
+) -> None:
+    body = postcard()
+    request = owner.http.build_request("POST", "http://quillpost.test/", json=body)
+    claim = make_claim(Caller(owner.id, "test"), "/api/v2/send/postcard", "order-1", request.read())
+    assert idempotency.take(parts.db, parts.sealer, claim, now=clock.now()) is None
+    assert send(owner).status_code == 409
+    clock.advance(seconds=91)
+    assert send(owner).status_code == 200
+    assert count_rows(parts)["orders"] == 1
+
+
+def test_a_call_that_outlived_its_lease_has_no_effect_beside_the_one_that_took_over(
+    owner: Account, parts: Parts, build: Build, clock: Clock
+) -> None:
+    entered, go_on = Event(), Event()
+
+    def slow(url: str) -> str | None:
+        entered.set()
+        assert go_on.wait(30)
+        return None
+
+    with (
+        TestClient(create_app(replace(build(), check_url=slow))) as http,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        first = pool.submit(keyed, replace(owner, http=http), "/webhooks", HOOK)
+        assert entered.wait(30)
+        clock.advance(seconds=91)
+        second = keyed(owner, "/webhooks", HOOK)
+        go_on.set()
+        late = first.result(30)
+    assert (second.status_code, late.status_code) == (201, 409)
+    assert count_rows(parts)["webhooks"] == 1
+    assert keyed(owner, "/webhooks", HOOK).content == second.content
+
+
+def test_an_answer_is_kept_once(owner: Account, parts: Parts, clock: Clock) -> None:
+    claim = make_claim(Caller(owner.id, "test"), "/path", "k", b"")
+    idempotency.take(parts.db, parts.sealer, claim, now=clock.now())
+    answer = owner.get("/ping")
+    shown = idempotency.Response(answer.content, media_type="application/json")
+    with parts.db.work() as tx:
+        idempotency.keep(tx, parts.sealer, claim, shown, now=clock.now())
+    with parts.db.work() as tx, pytest.raises(Conflict):
+        idempotency.keep(tx, parts.sealer, claim, shown, now=clock.now())
+
+
+def test_a_secret_is_answered_again_for_ten_minutes_and_lies_sealed_meanwhile(
+    owner: Account, parts: Parts, clock: Clock
+) -> None:
+    first = keyed(owner, "/webhooks", HOOK)
+    secret = first.json()["secret"]
+    clock.advance(minutes=10)
+    second = keyed(owner, "/webhooks", HOOK)
+    assert second.content == first.content
+    assert first.headers["Cache-Control"] == second.headers["Cache-Control"] == "no-store"
+    assert "x-holds-secret" not in first.headers
+    assert "x-holds-secret" not in second.headers
+    with parts.db.work() as tx:
+        row = tx.execute(sa.select(idempotency_keys)).one()
+    assert row.sealed
+    assert secret.encode() not in b"".join(bytes(str(value), "utf-8") for value in row)
+    assert secret.removeprefix("whsec_").encode() not in bytes(row.answer_body)
+    assert b"example.com" not in bytes(row.answer_body)
+    clock.advance(seconds=1)
+    third = keyed(owner, "/webhooks", HOOK)
+    assert third.json()["id"] != first.json()["id"]
+    assert third.json()["secret"] != secret
+
+
+@pytest.mark.parametrize("key", ["", "x" * 256, "tab\there"])
+def test_a_key_that_cannot_be_kept_is_refused(owner: Account, parts: Parts, key: str) -> None:
+    before = traces(parts)
+    refused = send(owner, key=key)
+    assert refused.status_code == 422
+    assert list(refused.json()["errors"]) == ["Idempotency-Key"]
+    assert traces(parts) == before
+
+
+def test_a_cancel_is_answered_again(owner: Account) -> None:
+    order_id = owner.send().json()["id"]
+    first = keyed(owner, f"/orders/{order_id}/cancel", None, "c")
+    assert first.status_code == 200
+    assert keyed(owner, f"/orders/{order_id}/cancel", None, "c").content == first.content
+    assert owner.post(f"/orders/{order_id}/cancel").status_code == 400

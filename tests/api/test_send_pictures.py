@@ -1,0 +1,124 @@
+"""Pictures that a send names by address: fetched, judged, kept, or refused by the field's name."""
+
+from collections.abc import Callable, Iterator
+from io import BytesIO
+
+import pytest
+from http_stand_in import Answer, StandIn, resetting, saying
+from PIL import Image
+from starlette.testclient import TestClient
+from traces import traces
+
+from makers import Account, make_account
+from quillpost.parts import Parts
+from quillpost.web import create_app
+
+Build = Callable[..., Parts]
+
+
+def picture(form: str) -> bytes:
+    buffer = BytesIO()
+    Image.new("RGB", (1875, 1275), "teal").save(buffer, form)
+    return buffer.getvalue()
+
+
+@pytest.fixture
+def parts(build: Build) -> Parts:
+    """Pictures may be on loopback here."""
+    return build(allow_private_urls=True)
+
+
+@pytest.fixture(scope="module")
+def gallery() -> Iterator[StandIn]:
+    body = picture("PNG")
+    with StandIn(saying("HTTP/1.1 200 OK\nContent-Type: image/png", body)) as server:
+        yield server
+
+
+@pytest.mark.parametrize("field", ["front_image_url", "custom_background_image"])
+def test_a_good_picture_is_kept_with_the_order(
+    owner: Account, parts: Parts, gallery: StandIn, field: str
+) -> None:
+    url = gallery.url("/front.png")
+    answer = owner.send(**{field: url}).json()
+    shown = {"front_image_url": "front_image", "custom_background_image": "custom_background_url"}[field]
+    assert answer[shown] == url
+    (kept,) = parts.shelf.store.keys("creative/")
+    assert parts.shelf.store.get(kept) == picture("PNG")
+
+
+def test_a_background_that_is_not_wanted_is_not_fetched(
+    owner: Account, parts: Parts, gallery: StandIn
+) -> None:
+    url = gallery.url("/not-wanted.png")
+    answer = owner.send(custom_background_image=url, use_custom_background=False).json()
+    assert answer["custom_background_url"] is None
+    assert not any(b"not-wanted" in request for request in gallery.requests)
+
+
+@pytest.mark.parametrize("field", ["front_image_url", "custom_background_image"])
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (saying("HTTP/1.1 404 Not Found"), "status 404"),
+        (saying("HTTP/1.1 200 OK\nContent-Type: image/png", b"no picture at all"), "cannot be printed"),
+        (saying("HTTP/1.1 200 OK\nContent-Type: image/png"), "cannot be printed"),
+        (saying("HTTP/1.1 200 OK\nContent-Type: image/gif", picture("GIF")), "cannot be printed"),
+        (saying("HTTP/1.1 200 OK\nContent-Type: image/png", picture("PNG")[:200]), "cannot be printed"),
+        (saying("HTTP/1.1 302 Found\nLocation: /elsewhere"), "redirects"),
+        (resetting, "could not be fetched"),
+    ],
+    ids=["missing", "text", "empty", "gif", "torn", "redirect", "reset"],
+)
+def test_a_picture_that_cannot_be_used_is_refused_by_its_field(
+    owner: Account, parts: Parts, field: str, answer: Answer, reason: str
+) -> None:
+    before = traces(parts)
+    with StandIn(answer) as server:
+        refused = owner.send(**{field: server.url("/x.png")})
+    assert refused.status_code == 422
+    (named,) = refused.json()["errors"]
+    assert named == field
+    assert reason in refused.json()["errors"][field][0]
+    assert traces(parts) == before
+
+
+def test_a_server_that_is_not_there_is_named(owner: Account, parts: Parts) -> None:
+    with StandIn(resetting) as server:
+        gone = server.url("/x.png")
+    before = traces(parts)
+    refused = owner.send(front_image_url=gone)
+    assert refused.status_code == 422
+    assert "127.0.0.1 could not be reached" in refused.json()["errors"]["front_image_url"][0]
+    assert traces(parts) == before
+
+
+BAD_URLS = [
+    "example.com/x.png",
+    "ftp://example.com/x.png",
+    "file:///etc/passwd",
+    "javascript:alert(1)",
+    "https://",
+    "https://user:pass@example.com/x.png",
+    "https://example.com/a b.png",
+    "https://example.com:99999/x.png",
+    "https://example.com/" + "x" * 2_100,
+    "http://localhost/x.png",
+    "http://127.0.0.1:5432/",
+    "http://10.0.0.1/x.png",
+    "http://169.254.169.254/latest/meta-data",
+    "http://[::1]/x.png",
+]
+
+
+def test_a_bad_or_private_url_is_refused_by_its_field(build: Build) -> None:
+    guarded = build()
+    with TestClient(create_app(guarded), base_url="http://quillpost.test") as http:
+        owner = make_account(guarded, http, "owner@example.com")
+        before = traces(guarded)
+        for field in ("front_image_url", "custom_background_image", "qrcode_url"):
+            for url in BAD_URLS:
+                refused = owner.send(**{field: url})
+                assert refused.status_code == 422, url
+                assert list(refused.json()["errors"]) == [field], url
+        assert traces(guarded) == before

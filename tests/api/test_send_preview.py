@@ -1,0 +1,97 @@
+"""A send with preview = true: two pictures, and nothing else happens."""
+
+from urllib.parse import urlsplit
+
+import pytest
+from starlette.testclient import TestClient
+
+from makers import Account, Clock, count_rows, person
+from quillpost.creative.shelf import forget_expired
+from quillpost.parts import Parts
+
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def path_of(url: str) -> str:
+    parts = urlsplit(url)
+    assert (parts.scheme, parts.netloc) == ("http", "quillpost.test")
+    return parts.path
+
+
+def test_a_preview_answers_with_two_pictures_that_open_without_a_token(
+    owner: Account, parts: Parts, http: TestClient
+) -> None:
+    before = count_rows(parts)
+    shown = owner.send(preview=True)
+    assert shown.status_code == 200
+    body = shown.json()
+    assert {key: body[key] for key in body if key != "data"} == {
+        "success": True, "code": 200, "message": "OK",
+    }  # fmt: skip
+    assert set(body["data"]) == {"previews", "sides"}
+    assert body["data"]["sides"] == ["front", "back"]
+    pictures = [http.get(path_of(url)) for url in body["data"]["previews"]]
+    assert len(pictures) == 2
+    for picture in pictures:
+        assert picture.headers["Content-Type"] == "image/png"
+        assert picture.content.startswith(PNG)
+    assert pictures[0].content != pictures[1].content
+    assert count_rows(parts) == before | {"files": before["files"] + 2}
+
+
+def test_the_links_end_after_seven_days_and_the_files_go(
+    owner: Account, parts: Parts, http: TestClient, clock: Clock
+) -> None:
+    link = path_of(owner.send(preview=True).json()["data"]["previews"][0])
+    clock.advance(days=7, seconds=-1)
+    assert http.get(link).status_code == 200
+    clock.advance(seconds=1)
+    assert http.get(link).status_code == 404
+    clock.advance(seconds=1)
+    assert forget_expired(parts.db, parts.shelf, now=clock.now()) == 2
+    assert list(parts.shelf.store.keys("preview/")) == []
+
+
+def test_a_changed_link_opens_nothing(owner: Account, http: TestClient) -> None:
+    link = path_of(owner.send(preview=True).json()["data"]["previews"][0])
+    other = link[:-1] + ("A" if link[-1] != "A" else "B")
+    assert (http.get(other).status_code, http.get(other).json()) == (404, {"message": "Not Found"})
+
+
+def test_the_first_recipient_who_can_be_mailed_is_drawn_unless_another_is_asked_for(
+    owner: Account, http: TestClient
+) -> None:
+    audience = [
+        {"name": "No Address", "email": "only@example.com"},
+        person(name="Ada"),
+        person(name="Bob", address="9 Oak Ave"),
+    ]
+
+    def back(**how: int) -> bytes:
+        shown = owner.send(recipients=audience, preview=True, **how).json()
+        return http.get(path_of(shown["data"]["previews"][1])).content
+
+    assert back() == back(preview_recipient=1)
+    assert back() != back(preview_recipient=2)
+
+
+def test_a_preview_for_a_recipient_that_is_not_there_is_refused(owner: Account, parts: Parts) -> None:
+    before = count_rows(parts)
+    refused = owner.send(preview=True, preview_recipient=1)
+    assert refused.status_code == 422
+    assert list(refused.json()["errors"]) == ["preview_recipient"]
+    assert count_rows(parts) == before
+
+
+@pytest.mark.parametrize("size", ["4x6", "6x9", "6x11"])
+def test_the_plain_front_can_be_looked_at(owner: Account, http: TestClient, size: str) -> None:
+    front = owner.send(size=size).json()["front_image"]
+    assert http.get(path_of(front)).content.startswith(PNG)
+
+
+def test_the_proof_of_an_order_opens_without_a_token(owner: Account, http: TestClient) -> None:
+    order_id = owner.send().json()["id"]
+    proof = owner.get(f"/orders/{order_id}").json()["high_quality_preview"]
+    opened = http.get(path_of(proof))
+    assert opened.headers["Content-Type"] == "application/pdf"
+    assert opened.content.startswith(b"%PDF-")

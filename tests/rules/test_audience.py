@@ -1,0 +1,239 @@
+"""Who a mailing goes to."""
+
+from datetime import date
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from makers import person
+from quillpost.audience.rules import CUSTOM, LONGEST, Person, examine
+from quillpost.audience.states import CODES, STATES, state_code
+from quillpost.kit.errors import Invalid
+
+DOUBLE = "Another recipient of this order has the same address."
+
+
+def one(**changes: Any) -> Person:
+    [found] = examine([person(**changes)])
+    return found
+
+
+def faults(*rows: dict[str, Any]) -> dict[str, list[str]]:
+    with pytest.raises(Invalid) as refused:
+        examine(rows)
+    return refused.value.fields
+
+
+def refusals(*rows: dict[str, Any]) -> list[str | None]:
+    return [found.refusal for found in examine(rows)]
+
+
+@pytest.mark.parametrize(
+    ("line", "street", "city", "state", "code"),
+    [
+        ("12 Main St, Austin, TX 78701", "12 Main St", "Austin", "TX", "78701"),
+        ("12 Main St, Austin TX 78701", "12 Main St", "Austin", "TX", "78701"),
+        ("12 Main St,Austin,  tx, 78701", "12 Main St", "Austin", "TX", "78701"),
+        ("12 Main St, Apt 4, Austin, TX 78701", "12 Main St, Apt 4", "Austin", "TX", "78701"),
+        ("12 Main St, Austin, Texas 78701-1234", "12 Main St", "Austin", "TX", "78701-1234"),
+        ("12 Main St, Austin, TX 787011234, USA", "12 Main St", "Austin", "TX", "78701-1234"),
+        ("1 Elm Rd, St. Paul, Minnesota 55101, United States", "1 Elm Rd", "St. Paul", "MN", "55101"),
+        ("9 Oak Ave, Salt Lake City, UT 84101", "9 Oak Ave", "Salt Lake City", "UT", "84101"),
+        ("1 Kanawha Blvd, Charleston, West Virginia 25301", "1 Kanawha Blvd", "Charleston", "WV", "25301"),
+        ("5 Fifth Ave, New York, New York 10001", "5 Fifth Ave", "New York", "NY", "10001"),
+        ("5 Fifth Ave, New York NY 10001", "5 Fifth Ave", "New York", "NY", "10001"),
+        ("2 Palace Ave, Santa Fe, New Mexico 87501", "2 Palace Ave", "Santa Fe", "NM", "87501"),
+        ("9 K St NW, Washington, D.C. 20001", "9 K St NW", "Washington", "DC", "20001"),
+        ("7 Chestnut St, Virginia, Minnesota 55792", "7 Chestnut St", "Virginia", "MN", "55792"),
+    ],
+)
+def test_an_address_on_one_line_is_taken_apart(
+    line: str, street: str, city: str, state: str, code: str
+) -> None:
+    [found] = examine([{"name": "Jane", "address": line}])
+    assert (found.address, found.city, found.province, found.postal_code) == (street, city, state, code)
+    assert found.refusal is None
+
+
+def test_parts_that_are_given_win_over_the_line() -> None:
+    line = "12 Main St, Austin, TX 78701"
+    assert one(address=line, city="Dallas").address == line
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "12 Main St",
+        "12 Main St, Austin, XX 78701",
+        "12 Main St, Austin, TX 7870",
+        "12 Main St, West Virginia 25301",
+        "12 Main St, Apt 4, TX 78701",
+        "12 Main St, , TX 78701",
+    ],
+)
+def test_a_line_that_is_no_whole_address_asks_for_what_is_missing(line: str) -> None:
+    found = faults({"address": line})
+    assert set(found) == {"recipients.0.city", "recipients.0.province", "recipients.0.postal_code"}
+    assert "12 Main St, Austin, TX 78701" in found["recipients.0.city"][0]
+
+
+@pytest.mark.parametrize("text", ["TX", "tx", "Texas", "TEXAS", " texas "])
+def test_a_state_may_be_written_out(text: str) -> None:
+    assert one(province=text).province == "TX"
+
+
+@pytest.mark.parametrize("name", sorted(STATES))
+def test_every_state_is_known_by_name_and_letters(name: str) -> None:
+    assert state_code(name.title()) == state_code(STATES[name]) == STATES[name]
+    assert STATES[name] in CODES
+
+
+def test_points_and_spaces_do_not_hide_a_state() -> None:
+    assert (state_code("D.C."), state_code("new   york")) == ("DC", "NY")
+
+
+@pytest.mark.parametrize("text", ["Ontario", "ZZ", "T", "T€"])
+def test_what_is_no_state_is_refused(text: str) -> None:
+    assert faults(person(province=text)) == {
+        "recipients.0.province": ["This is not a state of the US; use two letters."]
+    }
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"), [("78701", "78701"), ("78701-1234", "78701-1234"), ("787011234", "78701-1234")]
+)
+def test_a_zip_code_is_kept_in_its_usual_form(given: str, kept: str) -> None:
+    assert one(postal_code=given).postal_code == kept
+
+
+@pytest.mark.parametrize("text", ["7870", "787012", "78701-12", "ABCDE", "٧٨٧٠١", "78701 1234"])
+def test_what_is_no_zip_code_is_refused(text: str) -> None:
+    assert faults(person(postal_code=text)) == {
+        "recipients.0.postal_code": ["A ZIP code has 5 digits, or 5-4."]
+    }
+
+
+@pytest.mark.parametrize("text", ["1980-02-29", "02/29/1980", " 1980-02-29 "])
+def test_a_day_may_be_written_both_ways(text: str) -> None:
+    assert one(dob=text, anniversary=text).dob == date(1980, 2, 29)
+
+
+@pytest.mark.parametrize("text", ["", "  ", None])
+def test_no_day_is_no_fault(text: str | None) -> None:
+    assert one(dob=text).dob is None
+
+
+@pytest.mark.parametrize("text", ["1981-02-29", "2000-13-01", "31/12/1999", "yesterday", "1980-02-29T00:00"])
+def test_a_day_that_does_not_exist_is_refused(text: str) -> None:
+    [(field, reasons)] = faults(person(anniversary=text)).items()
+    assert field == "recipients.0.anniversary"
+    assert "it must exist" in reasons[0]
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    [
+        {"address": "12 MAIN ST"},
+        {"address": "12  Main St."},
+        {"address": "12 Main St,"},
+        {"postal_code": "78701-1234"},
+        {"postal_code": "787019999"},
+        {"name": "Somebody Else"},
+        {"province": "Texas"},
+        {"country": "usa"},
+    ],
+)
+def test_another_spelling_of_an_address_is_a_double(spelling: dict[str, str]) -> None:
+    assert refusals(person(), person(**spelling)) == [None, DOUBLE]
+
+
+def test_a_double_on_one_line_is_a_double() -> None:
+    assert refusals(person(), {"address": "12 main st, Austin, TX 78701-0001"}) == [None, DOUBLE]
+
+
+@pytest.mark.parametrize(
+    "difference", [{"address": "13 Main St"}, {"address2": "Apt 2"}, {"postal_code": "78702"}]
+)
+def test_another_door_is_no_double(difference: dict[str, str]) -> None:
+    assert refusals(person(), person(**difference)) == [None, None]
+
+
+def test_every_double_is_refused_and_none_is_lost() -> None:
+    assert refusals(person(), person(), person(address="9 Elm St"), person()) == [None, DOUBLE, None, DOUBLE]
+
+
+def test_an_email_without_an_address_is_an_item_and_no_fault() -> None:
+    assert (
+        refusals({"email": "jane@example.com"}, {"email": "jane@example.com"})
+        == ["There is no mailing address, only an e-mail."] * 2
+    )
+
+
+def test_neither_address_nor_email_is_a_fault() -> None:
+    assert faults({"name": "Jane"}, {"address": "  "}) == {
+        "recipients.0.address": ["Give an address, or at least an email."],
+        "recipients.1.address": ["Give an address, or at least an email."],
+    }
+
+
+@pytest.mark.parametrize("text", ["jane", "jane@", "@example.com", "jane@example", "a b@example.com"])
+def test_what_is_no_email_is_refused(text: str) -> None:
+    assert faults(person(email=text)) == {"recipients.0.email": ["This is not an e-mail address."]}
+
+
+@pytest.mark.parametrize("text", [None, "", "us", "USA", "U.S.", "u.s.a.", "United States"])
+def test_the_home_country_has_many_names(text: str | None) -> None:
+    assert one(country=text).country == "US"
+
+
+def test_another_country_has_its_own_provinces_and_codes() -> None:
+    found = one(country="ca", province="Ontario", postal_code="K1A 0B1", city="Ottawa")
+    assert (found.country, found.province, found.postal_code) == ("CA", "Ontario", "K1A 0B1")
+
+
+def test_abroad_only_a_city_is_needed() -> None:
+    assert refusals({"address": "1 Rue X", "city": "Paris", "country": "FR"}) == [None]
+    assert faults({"address": "1 Rue X", "country": "FR"}) == {
+        "recipients.0.city": ["An address needs a city."]
+    }
+
+
+@pytest.mark.parametrize("text", ["Canada", "C", "C1", "CAN"])
+def test_a_country_is_two_letters(text: str) -> None:
+    assert "recipients.0.country" in faults(person(country=text))
+
+
+def test_every_fault_of_every_recipient_is_named_at_once() -> None:
+    found = faults(person(postal_code="1", province="??"), person(), {"name": "Jane"})
+    assert set(found) == {
+        "recipients.0.postal_code", "recipients.0.province", "recipients.2.address",
+    }  # fmt: skip
+
+
+def test_a_text_has_its_longest() -> None:
+    assert one(name="x" * LONGEST).name == "x" * LONGEST
+    assert faults(person(custom3="x" * (LONGEST + 1))) == {
+        "recipients.0.custom3": [f"At most {LONGEST} characters, please."]
+    }
+
+
+def test_all_ten_custom_fields_are_kept_in_their_order() -> None:
+    assert one(**{name: name.upper() for name in CUSTOM}).custom == tuple(name.upper() for name in CUSTOM)
+
+
+@given(
+    rows=st.lists(
+        st.dictionaries(st.sampled_from(["name", "address", "city", "country", "dob", "email"]), st.text())
+    )
+)
+def test_anything_is_either_examined_or_refused_with_its_place(rows: list[dict[str, str]]) -> None:
+    named: set[int] = set()
+    try:
+        spoken_for = len(examine(rows))
+    except Invalid as refused:
+        named = {int(field.split(".")[1]) for field in refused.fields}
+        spoken_for = len(rows)
+    assert spoken_for == len(rows)
+    assert named <= set(range(len(rows)))

@@ -1,0 +1,52 @@
+"""What the printer is given beside the print file."""
+
+import csv
+import io
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quillpost.fulfilment.rules import MANIFEST_COLUMNS, manifest_csv, manifest_json, reference
+
+
+def row(**changes: object) -> dict[str, object]:
+    return dict.fromkeys(MANIFEST_COLUMNS) | {"item_id": 7, "name": "Jane Doe"} | changes
+
+
+def read_back(data: bytes) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(data.decode(), newline="")))
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r"])
+def test_a_spreadsheet_takes_no_name_for_a_formula(start: str) -> None:
+    [piece] = read_back(manifest_csv([row(name=f"{start}HYPERLINK(1)", city=f"{start}x")]))
+    assert piece["name"] == f"'{start}HYPERLINK(1)"
+    assert piece["city"] == f"'{start}x"
+
+
+@given(name=st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1))
+def test_a_name_comes_through_whole(name: str) -> None:
+    [piece] = read_back(manifest_csv([row(name=name)]))
+    assert piece["name"].removeprefix("'") == name.removeprefix("'")
+    assert piece["name"][0] not in "=+-@\t\r"
+    assert json.loads(manifest_json([row(name=name)]))["pieces"][0]["name"] == name
+
+
+def test_the_manifest_has_a_head_and_a_line_for_each_piece() -> None:
+    lines = manifest_csv([row(), row(item_id=8)]).decode().split("\r\n")
+    assert lines[0] == ",".join(MANIFEST_COLUMNS)
+    assert [line.split(",")[0] for line in lines[1:]] == ["7", "8", ""]
+
+
+def test_both_manifests_say_nothing_for_what_is_unknown() -> None:
+    [piece] = read_back(manifest_csv([row(company=None)]))
+    assert piece["company"] == ""
+    assert json.loads(manifest_json([row(company=None)]))["pieces"][0]["company"] is None
+
+
+def test_a_batch_has_one_reference() -> None:
+    assert [reference(7), reference(123_456), reference(1_234_567)] == [
+        "batch-000007", "batch-123456", "batch-1234567",
+    ]  # fmt: skip

@@ -1,0 +1,32 @@
+"""Where a page stands in the whole."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quillpost.kit.paging import Page, PageRequest
+
+
+def page(total: int, asked: PageRequest) -> Page[int]:
+    """The page of the numbers from 1 to the total."""
+    return Page(list(range(1, total + 1))[asked.offset : asked.offset + asked.per_page], total, asked)
+
+
+@given(total=st.integers(0, 300), number=st.integers(1, 40), per_page=st.integers(1, 100))
+def test_a_page_knows_its_first_and_last_row(total: int, number: int, per_page: int) -> None:
+    found = page(total, PageRequest(number, per_page))
+    assert found.first_row == (found.rows[0] if found.rows else None)
+    assert found.last_row == (found.rows[-1] if found.rows else None)
+
+
+@given(total=st.integers(0, 300), per_page=st.integers(1, 100))
+def test_the_pages_up_to_the_last_hold_every_row_once(total: int, per_page: int) -> None:
+    last = page(total, PageRequest(1, per_page)).last_page
+    rows = [row for n in range(1, last + 1) for row in page(total, PageRequest(n, per_page)).rows]
+    assert rows == list(range(1, total + 1))
+    assert page(total, PageRequest(last + 1, per_page)).rows == []
+
+
+@pytest.mark.parametrize(("total", "last"), [(0, 1), (1, 1), (25, 1), (26, 2), (50, 2), (51, 3)])
+def test_an_empty_list_has_one_page(total: int, last: int) -> None:
+    assert page(total, PageRequest()).last_page == last

@@ -1,0 +1,183 @@
+"""What an event says, and when a delivery is tried again."""
+
+import json
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+from urllib.parse import parse_qs
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quillpost.webhooks.rules import (
+    DELIVERED,
+    ITEM_STATUS,
+    ORDER_STATUS,
+    RETRY_AFTER,
+    SCAN,
+    Told,
+    body,
+    data,
+    next_attempt,
+    query,
+)
+
+NOON = datetime(2026, 5, 4, 12, 0, 0, 700_000, tzinfo=UTC)
+
+ORDER_KEYS = {
+    "order.id", "order.status", "order.previous_status", "order.current_status", "order.metadata",
+}  # fmt: skip
+FLAT_KEYS = {
+    "order_item.id", "order.id", "order.sub_account_id", "order_item.scans",
+    "order_item.failure", "order_item.delivery_date", "order_item.previous_status",
+    "order_item.current_status", "order.status",
+    "recipient.name", "recipient.company", "recipient.address", "recipient.address2",
+    "recipient.absentee_address", "recipient.city", "recipient.province", "recipient.postal_code",
+    "recipient.country", "recipient.email", "recipient.phone",
+    *(f"recipient.custom_{n}" for n in range(1, 11)),
+    "qrcode.url", "order.metadata",
+}  # fmt: skip
+
+PIECE: dict[str, Any] = {
+    "id": 77, "failure": "No such number", "delivery_date": date(2026, 5, 9), "scans": 2,
+    "name": "Zoë Doe", "company": None, "address": "12 Main St", "address2": None,
+    "absentee_address": None, "city": "Austin", "province": "TX", "postal_code": "78701",
+    "country": "US", "email": None, "phone": None,
+    **{f"custom{n}": f"c{n}" for n in range(1, 11)},
+}  # fmt: skip
+
+
+def order_event(**changes: Any) -> Told:
+    return replace(
+        Told(
+            event_type=ORDER_STATUS,
+            event_id="4d1c9c64-7f7c-4a52-9a0b-0d2f6c1f5d11",
+            at=NOON,
+            order_id=5,
+            sub_account_id=None,
+            order_status="processing",
+            previous="reviewing",
+            current="processing",
+            metadata='{"b":1.0,"a":[1e2]}',
+        ),
+        **changes,
+    )
+
+
+def item_event(**changes: Any) -> Told:
+    usual = {
+        "event_type": ITEM_STATUS, "previous": "Printed", "current": "In Transit", "item": PIECE,
+        "qrcode_url": "https://example.com/c1", "sub_account_id": 3,
+    }  # fmt: skip
+    return order_event(**usual | changes)
+
+
+def test_an_order_s_event_has_exactly_the_interface_s_keys() -> None:
+    said = data(order_event())
+    assert set(said) == ORDER_KEYS
+    assert said["order.id"] == 5
+    assert (said["order.status"], said["order.current_status"]) == ("Processing", "processing")
+    assert said["order.previous_status"] == "reviewing"
+
+
+@pytest.mark.parametrize("kind", [ITEM_STATUS, DELIVERED, SCAN])
+def test_an_item_s_event_has_exactly_the_interface_s_keys(kind: str) -> None:
+    said = data(item_event(event_type=kind))
+    assert set(said) == FLAT_KEYS
+    assert (said["order_item.id"], said["order.id"], said["order.sub_account_id"]) == (77, 5, 3)
+    assert (said["order_item.previous_status"], said["order_item.current_status"]) == (
+        "Printed",
+        "In Transit",
+    )
+    assert said["order.status"] == "Processing"
+    assert [said[f"recipient.custom_{n}"] for n in (1, 10)] == ["c1", "c10"]
+    assert said["qrcode.url"] == "https://example.com/c1"
+
+
+@pytest.mark.parametrize("event", [order_event(previous=None), item_event(previous=None)])
+def test_the_first_event_has_no_previous_status(event: Told) -> None:
+    said = data(event)
+    assert [said[key] for key in said if key.endswith("previous_status")] == [None]
+
+
+@pytest.mark.parametrize(
+    ("current", "failure", "day"),
+    [
+        ("In Transit", None, None),
+        ("Delivered", None, "2026-05-09"),
+        ("Failed", "No such number", None),
+        ("Returned to Sender", "No such number", None),
+    ],
+)
+def test_an_event_does_not_tell_what_came_after_it(
+    current: str, failure: str | None, day: str | None
+) -> None:
+    said = data(item_event(current=current))
+    assert (said["order_item.failure"], said["order_item.delivery_date"]) == (failure, day)
+
+
+def test_the_message_is_whole_and_keeps_metadata_to_the_letter() -> None:
+    written = body(order_event())
+    assert b'"order.metadata":{"b":1.0,"a":[1e2]}' in written
+    assert json.loads(written) == {
+        "event_type": ORDER_STATUS,
+        "event_id": "4d1c9c64-7f7c-4a52-9a0b-0d2f6c1f5d11",
+        "data": {
+            "order.id": 5,
+            "order.status": "Processing",
+            "order.previous_status": "reviewing",
+            "order.current_status": "processing",
+            "order.metadata": {"b": 1.0, "a": [100.0]},
+        },
+        "timestamp": 1_777_896_000,
+        "date_time": "2026-05-04 12:00:00",
+    }
+
+
+@pytest.mark.parametrize(("metadata", "said"), [(None, None), ("{}", {})])
+def test_no_metadata_is_null_and_an_empty_one_is_empty(metadata: str | None, said: object) -> None:
+    assert data(item_event(metadata=metadata))["order.metadata"] == said
+
+
+def test_the_same_event_is_written_alike_each_time() -> None:
+    assert body(item_event()) == body(item_event())
+
+
+@pytest.mark.parametrize("event", [order_event(), item_event(), item_event(metadata=None, qrcode_url=None)])
+def test_asked_for_by_get_the_same_is_said_as_parameters(event: Told) -> None:
+    said = parse_qs(query(event), keep_blank_values=True)
+    for key, value in data(event).items():
+        if value is not None and key != "order.metadata":
+            assert said[key] == [str(value)], key
+    assert said["event_type"] == [event.event_type]
+    assert said["event_id"] == [event.event_id]
+    assert said["timestamp"] == ["1777896000"]
+    if event.metadata is not None:
+        assert said["order.metadata"] == [event.metadata]
+
+
+def test_a_delivery_is_tried_for_about_three_days_ever_more_rarely() -> None:
+    assert list(RETRY_AFTER) == sorted(RETRY_AFTER)
+    assert timedelta(days=3) <= sum(RETRY_AFTER, timedelta()) <= timedelta(days=3.5)
+
+
+@given(attempts=st.integers(1, len(RETRY_AFTER)), jitter=st.floats(0, 1, exclude_max=True))
+def test_the_wait_is_the_schedule_s_and_a_fifth_more_at_most(attempts: int, jitter: float) -> None:
+    again = next_attempt(attempts, now=NOON, jitter=jitter, asked=None)
+    assert again is not None
+    wait = RETRY_AFTER[attempts - 1]
+    assert wait <= again - NOON <= wait * 1.2
+
+
+def test_after_the_last_try_it_is_given_up() -> None:
+    assert next_attempt(len(RETRY_AFTER), now=NOON, jitter=0, asked=None) is not None
+    assert next_attempt(len(RETRY_AFTER) + 1, now=NOON, jitter=0, asked=30) is None
+
+
+@pytest.mark.parametrize(
+    ("asked", "wait"),
+    [(None, 5), (0, 5), (2, 5), (600, 600), (10**9, 86_400)],
+)
+def test_a_receiver_may_ask_for_a_longer_wait_of_up_to_a_day(asked: int | None, wait: int) -> None:
+    assert next_attempt(1, now=NOON, jitter=0, asked=asked) == NOON + timedelta(seconds=wait)

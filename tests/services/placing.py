@@ -1,0 +1,102 @@
+"""Orders placed without a call, and what is in the books about them."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import sqlalchemy as sa
+
+from makers import person
+from quillpost.accounts import service as accounts
+from quillpost.accounts.rules import Caller
+from quillpost.audience.rules import examine
+from quillpost.composition.content import ReturnAddress
+from quillpost.database import Tx
+from quillpost.database.tables import facts, items, ledger_moves, orders
+from quillpost.orders import service
+from quillpost.orders.records import Order
+from quillpost.orders.rules import OrderStatus, Wish, postcard_type
+from quillpost.orders.store import swap_status
+from quillpost.parts import Parts
+
+REVIEW = timedelta(seconds=10)
+CENTS = 109
+
+
+def open_account(parts: Parts, email: str = "owner@example.com", mode: str = "test") -> Caller:
+    with parts.db.work() as tx:
+        account_id = accounts.open_account(tx, email=email, name="Dana Whitfield", now=parts.clock())
+    return Caller(account_id, mode)
+
+
+def place(
+    parts: Parts,
+    who: Caller,
+    people: Sequence[dict[str, Any]] | None = None,
+    *,
+    size: str = "4x6",
+    cents: int = CENTS,
+    **wish: Any,
+) -> Order:
+    """An order of these people; one of them whom the audience refuses is free."""
+    everyone = examine(people if people is not None else [person()])
+    wanted: dict[str, Any] = {
+        "type": postcard_type(size),
+        "size": size,
+        "recipients": [],
+        "message": "Hi %FIRST_NAME%!",
+        "style": 1,
+        "colour": "rgba(0,0,255,1)",
+        "realism": False,
+        "font_size": "medium",
+    } | wish
+    ready = service.Prepared(
+        Wish(**wanted),
+        [(someone, 0 if someone.refusal else cents, None) for someone in everyone],
+        ReturnAddress(name="Dana", address="1 Elm St", city="Austin", province="TX", postal_code="78702"),
+        front_file_id=None,
+        background_file_id=None,
+        warnings=[],
+    )
+    with parts.db.transaction(accounts.tenant(who)) as tx:
+        return service.place(tx, who, ready, review=REVIEW, now=parts.clock())
+
+
+def end_review(parts: Parts, order: Order) -> None:
+    """The order's status alone: no batch is made."""
+    with parts.db.work() as tx:
+        swap_status(
+            tx,
+            [order.id],
+            expected=[OrderStatus.REVIEWING],
+            to=OrderStatus.PROCESSING,
+            now=parts.clock(),
+        )
+
+
+def item_ids(tx: Tx, order: Order) -> list[int]:
+    found = tx.execute(sa.select(items.c.id).where(items.c.order_id == order.id).order_by(items.c.id))
+    return list(found.scalars())
+
+
+def item_rows(tx: Tx, order: Order) -> list[sa.Row[Any]]:
+    found = tx.execute(sa.select(items).where(items.c.order_id == order.id).order_by(items.c.id))
+    return list(found.all())
+
+
+def order_row(tx: Tx, order: Order) -> sa.Row[Any]:
+    return tx.execute(sa.select(orders).where(orders.c.id == order.id)).one()
+
+
+def fact_rows(tx: Tx, order: Order) -> list[sa.Row[Any]]:
+    found = tx.execute(sa.select(facts).where(facts.c.order_id == order.id).order_by(facts.c.id))
+    return list(found.all())
+
+
+def balances(tx: Tx, order: Order) -> dict[str, int]:
+    """What each book holds of the order's money: what came in less what went out."""
+    books = {"credit": 0, "held": 0, "earned": 0}
+    for move in tx.execute(sa.select(ledger_moves).where(ledger_moves.c.order_id == order.id)):
+        books[move.source] -= move.cents
+        books[move.target] += move.cents
+    return books

@@ -1,0 +1,87 @@
+"""The least row that each table takes, so that who sees it can be tried for every table alike."""
+
+import secrets
+from datetime import UTC, date, datetime
+from typing import Any
+from uuid import uuid4
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import ARRAY, BYTEA, JSONB, UUID
+
+from quillpost.database import Tx
+from quillpost.database.tables import metadata
+
+NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
+
+TENANT_TABLES = (
+    "accounts", "sub_accounts", "tokens", "mailing_lists", "recipients", "files", "image_templates",
+    "message_templates", "orders", "items", "facts", "ledger_moves", "webhooks", "deliveries",
+    "idempotency_keys",
+)  # fmt: skip
+"""Parents before their children."""
+
+CHECKED: dict[str, dict[str, object]] = {
+    "orders": {"status": "reviewing", "mail_class": "first"},
+    "items": {"status": "Processing"},
+    "ledger_moves": {"kind": "authorise", "cents": 1},
+    "webhooks": {"status": "active", "verb": "post"},
+    "deliveries": {"status": "pending"},
+}
+"""Values for the columns that do not take just any."""
+
+CHILDREN = {"orders": "order_id", "mailing_lists": "mailing_list_id", "webhooks": "webhook_id"}
+"""The column under which other tables know a parent."""
+
+
+def anything(kind: sa.types.TypeEngine[Any]) -> object:
+    """Some value of the type, another one each time where types allow."""
+    made: dict[type, object] = {
+        sa.Text: secrets.token_hex(8),
+        sa.BigInteger: 0,
+        sa.Integer: 0,
+        sa.Boolean: False,
+        sa.DateTime: NOW,
+        sa.Date: date(2026, 5, 4),
+        BYTEA: secrets.token_bytes(8),
+        JSONB: {},
+        UUID: uuid4(),
+        ARRAY: [],
+    }
+    return made[type(kind)]
+
+
+def least_row(table: sa.Table, known: dict[str, object]) -> dict[str, object]:
+    """What is known, and something in every other column that must be filled."""
+    row = {}
+    for column in table.columns:
+        if column.identity is not None or column.computed is not None:
+            continue
+        if column.name in known:
+            row[column.name] = known[column.name]
+        elif not column.nullable:
+            row[column.name] = anything(column.type)
+    return row | CHECKED.get(table.name, {})
+
+
+def insert_least(tx: Tx, table: sa.Table, known: dict[str, object]) -> Any:
+    """Insert it as whoever holds the transaction; the first column of its key."""
+    made = tx.execute(sa.insert(table).values(**least_row(table, known)).returning(*table.primary_key))
+    return made.one()[0]
+
+
+def one_of_each(
+    tx: Tx, *, account_id: int, sub_account_id: int | None = None, mode: str = "test"
+) -> dict[str, object]:
+    """A row of theirs in every tenant table below accounts; what those that come after may point to."""
+    known: dict[str, object] = {"account_id": account_id, "sub_account_id": sub_account_id, "mode": mode}
+    for name in TENANT_TABLES[1:]:
+        if name == "sub_accounts" and sub_account_id is not None:
+            continue
+        number = insert_least(tx, metadata.tables[name], known)
+        if name in CHILDREN:
+            known[CHILDREN[name]] = number
+    return known
+
+
+def account_column(table: sa.Table) -> sa.Column[Any]:
+    return table.c.id if table.name == "accounts" else table.c.account_id

@@ -1,0 +1,388 @@
+"""From the end of the review to the printer: pooling, barcodes, pauses, and steps that happen twice."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import psycopg
+import pytest
+import sqlalchemy as sa
+from placing import REVIEW, fact_rows, item_rows, open_account, order_row, place
+
+from makers import Clock, people, person
+from quillpost.accounts.rules import Caller
+from quillpost.accounts.service import tenant
+from quillpost.database import Tx
+from quillpost.database.tables import batches, items
+from quillpost.fulfilment import production, review, store
+from quillpost.fulfilment.rules import UNDELIVERABLE_NAME
+from quillpost.kit.errors import Refused
+from quillpost.orders import service
+from quillpost.orders.records import Order
+from quillpost.parts import Parts
+from quillpost.ports import PrintJob, PrintProgress
+
+READY = {
+    "base_url": "https://mail.example.com",
+    "permit_first": "FIRST-CLASS|PERMIT 1",
+    "permit_standard": "PRSRT STD|PERMIT 1",
+    "mailer_id": "123456789",
+}
+"""Settings with which live mail may be printed."""
+
+
+@pytest.fixture
+def owner(parts: Parts) -> Caller:
+    return open_account(parts)
+
+
+def sweep(parts: Parts, clock: Clock) -> None:
+    clock.advance(seconds=REVIEW.seconds)
+    review.sweep(parts.db, parts.worlds, now=parts.clock())
+
+
+def batch_rows(tx: Tx) -> list[sa.Row[Any]]:
+    return list(tx.execute(sa.select(batches).order_by(batches.c.id)).all())
+
+
+def booked(tx: Tx) -> list[tuple[str, dict[str, int]]]:
+    """The steps of batches that wait to be done."""
+    found = tx.execute(
+        sa.text(
+            """select task_name, args from procrastinate_jobs
+                where status = 'todo' and args ? 'batch_id' order by id"""
+        )
+    )
+    return [(row.task_name, row.args) for row in found]
+
+
+def forget_jobs(parts: Parts) -> None:
+    with parts.db.work() as tx:
+        tx.execute(sa.text("delete from procrastinate_jobs"))
+
+
+def composed_batch(parts: Parts, clock: Clock, who: Caller, whom: Sequence[dict[str, Any]]) -> int:
+    place(parts, who, whom)
+    sweep(parts, clock)
+    with parts.db.work() as tx:
+        [batch] = batch_rows(tx)
+    production.compose(parts.press, batch.id, now=parts.clock())
+    return int(batch.id)
+
+
+def files_of(parts: Parts, batch_id: int) -> dict[str, bytes]:
+    shelf = parts.shelf.store
+    return {key: shelf.get(key) for key in shelf.keys(f"batches/{batch_id}/")}
+
+
+def test_small_orders_of_many_accounts_share_a_batch(parts: Parts, clock: Clock, owner: Caller) -> None:
+    stranger = open_account(parts, "stranger@example.com")
+    several = [place(parts, who) for who in (owner, stranger, owner)]
+    sweep(parts, clock)
+    with parts.db.work() as tx:
+        [batch] = batch_rows(tx)
+        assert (batch.piece, batch.mail_class, batch.item_count) == ("postcard-4x6", "first", 3)
+        assert {order_row(tx, order).status for order in several} == {"processing"}
+        assert booked(tx) == [("fulfilment.compose", {"batch_id": batch.id})]
+
+
+def test_a_batch_is_of_one_product_class_and_mode(parts: Parts, clock: Clock, owner: Caller) -> None:
+    for size in ("4x6", "6x9"):
+        for mail_class in ("first", "standard"):
+            place(parts, owner, people(2), size=size, mail_class=mail_class)
+    sweep(parts, clock)
+    with parts.db.work() as tx:
+        made = batch_rows(tx)
+        for batch in made:
+            inside = store.batch_orders(tx, batch.id)
+            assert [(f"postcard-{o.size}", o.mail_class) for o in inside] == [(batch.piece, batch.mail_class)]
+            assert batch.item_count == len(store.batch_items(tx, batch.id)) == 2
+    assert len(made) == 4
+
+
+def test_pieces_lie_in_the_order_of_their_zip_codes(parts: Parts, clock: Clock, owner: Caller) -> None:
+    zips = ["90210", "10001-0002", "78701", "10001"]
+    for n, code in enumerate(zips):
+        place(parts, owner, [person(address=f"{n} Main St", postal_code=code)])
+    sweep(parts, clock)
+    with parts.db.work() as tx:
+        [batch] = batch_rows(tx)
+        assert [piece.postal_code for piece in store.batch_items(tx, batch.id)] == sorted(zips)
+
+
+def test_a_large_order_is_split_and_every_piece_has_its_place(parts: Parts, owner: Caller) -> None:
+    order = place(parts, owner, [*people(7)])
+    other = place(parts, owner, people(2), size="6x9")
+    with parts.db.work() as tx:
+        made = store.pool(tx, [order.id, other.id], mailer_id="999999", size=3, now=parts.clock())
+        rows = batch_rows(tx)
+        assert [(row.piece, row.item_count) for row in rows] == [
+            ("postcard-4x6", 3), ("postcard-4x6", 3), ("postcard-4x6", 1), ("postcard-6x9", 2),
+        ]  # fmt: skip
+        assert made == [row.id for row in rows]
+        for row in rows:
+            places = tx.execute(sa.select(items.c.batch_position).where(items.c.batch_id == row.id)).scalars()
+            assert sorted(places) == list(range(row.item_count))
+
+
+def test_pooling_again_finds_nothing(parts: Parts, owner: Caller) -> None:
+    order = place(parts, owner, people(2))
+    with parts.db.work() as tx:
+        assert len(store.pool(tx, [order.id], mailer_id="999999", now=parts.clock())) == 1
+        assert store.pool(tx, [order.id], mailer_id="999999", now=parts.clock()) == []
+
+
+@pytest.mark.parametrize(("mail_class", "service_type"), [("first", "310"), ("standard", "311")])
+@pytest.mark.parametrize("mailer_id", ["999999", "123456789"])
+def test_a_barcode_says_class_mailer_and_a_number_of_its_own(
+    parts: Parts, owner: Caller, mail_class: str, service_type: str, mailer_id: str
+) -> None:
+    order = place(parts, owner, people(20), mail_class=mail_class)
+    with parts.db.work() as tx:
+        store.pool(tx, [order.id], mailer_id=mailer_id, now=parts.clock())
+        codes = [piece.tracking for piece in item_rows(tx, order)]
+    assert len(set(codes)) == 20
+    for code in codes:
+        assert len(code) == 20
+        assert code.isdigit()
+        assert code.startswith(f"00{service_type}{mailer_id}")
+
+
+def test_a_long_mailer_id_leaves_barcodes_unique_past_its_millionth_piece(
+    parts: Parts, owner: Caller, conninfo: str
+) -> None:
+    order = place(parts, owner, people(20))
+    with psycopg.connect(conninfo) as admin:
+        admin.execute("select setval('mail_serials', 1234567)")
+    with parts.db.work() as tx:
+        store.pool(tx, [order.id], mailer_id="123456789", now=parts.clock())
+        codes = {piece.tracking for piece in item_rows(tx, order)}
+    assert codes == {f"00310123456789{234567 + n}" for n in range(1, 21)}
+
+
+def test_mail_abroad_carries_no_barcode(parts: Parts, clock: Clock, owner: Caller) -> None:
+    order = place(parts, owner, [person(country="CA", province="ON", postal_code="K1A 0B1")])
+    sweep(parts, clock)
+    with parts.db.work() as tx:
+        [piece] = item_rows(tx, order)
+        assert piece.batch_id is not None
+        assert piece.tracking is None
+
+
+def test_refused_recipients_are_in_no_batch(parts: Parts, clock: Clock, owner: Caller) -> None:
+    order = place(parts, owner, [person(), {"email": "jane@example.com"}])
+    sweep(parts, clock)
+    with parts.db.work() as tx:
+        assert [piece.batch_id is None for piece in item_rows(tx, order)] == [False, True]
+
+
+def test_an_order_stays_in_review_until_it_is_due(parts: Parts, clock: Clock, owner: Caller) -> None:
+    order = place(parts, owner)
+    clock.advance(seconds=REVIEW.seconds - 1)
+    review.sweep(parts.db, parts.worlds, now=parts.clock())
+    with parts.db.work() as tx:
+        assert order_row(tx, order).status == "reviewing"
+        assert batch_rows(tx) == []
+
+
+def test_a_cancelled_order_is_never_batched(parts: Parts, clock: Clock, owner: Caller) -> None:
+    order = place(parts, owner)
+    with parts.db.transaction(tenant(owner)) as tx:
+        service.cancel(tx, order.id, now=parts.clock())
+    sweep(parts, clock)
+    with parts.db.work() as tx:
+        assert batch_rows(tx) == []
+
+
+def test_an_order_in_production_cannot_be_cancelled(parts: Parts, clock: Clock, owner: Caller) -> None:
+    order = place(parts, owner)
+    sweep(parts, clock)
+    with (
+        parts.db.transaction(tenant(owner)) as tx,
+        pytest.raises(Refused, match="can no longer be cancelled: it is Processing"),
+    ):
+        service.cancel(tx, order.id, now=parts.clock())
+
+
+def test_live_mail_with_gaps_is_paused_with_each_gap_named_and_told(parts: Parts, clock: Clock) -> None:
+    order = place(parts, open_account(parts, mode="live"))
+    sweep(parts, clock)
+    gaps = list(parts.worlds["live"].gaps)
+    assert len(gaps) == 4
+    with parts.db.work() as tx:
+        row = order_row(tx, order)
+        assert (row.status, row.warnings) == ("paused", gaps)
+        assert batch_rows(tx) == []
+        told = [(f.previous, f.current) for f in fact_rows(tx, order) if f.item_id is None]
+    assert told == [(None, "reviewing"), ("reviewing", "paused")]
+
+
+def test_live_mail_without_gaps_goes_to_print(build: Any, clock: Clock) -> None:
+    parts = build(**READY)
+    order = place(parts, open_account(parts, mode="live"))
+    sweep(parts, clock)
+    with parts.db.work() as tx:
+        [batch] = batch_rows(tx)
+        assert batch.mode == "live"
+        assert item_rows(tx, order)[0].tracking.startswith("00310123456789")
+
+
+def test_test_and_live_never_share_a_batch(build: Any, clock: Clock) -> None:
+    parts = build(**READY)
+    who = open_account(parts, mode="live")
+    place(parts, who)
+    place(parts, replace(who, mode="test"))
+    sweep(parts, clock)
+    with parts.db.work() as tx:
+        assert sorted(batch.mode for batch in batch_rows(tx)) == ["live", "test"]
+
+
+def test_test_undeliverable_fails_at_review_and_is_not_printed(
+    parts: Parts, clock: Clock, owner: Caller
+) -> None:
+    order = place(parts, owner, [person(), person(name=UNDELIVERABLE_NAME.upper(), address="9 Elm St")])
+    sweep(parts, clock)
+    with parts.db.work() as tx:
+        good, bad = item_rows(tx, order)
+        assert (good.status, bad.status) == ("Processing", "Failed")
+        assert (bad.failure, bad.batch_id) == ("Undeliverable address", None)
+
+
+def test_an_order_whose_every_piece_fails_at_review_has_ended(
+    parts: Parts, clock: Clock, owner: Caller
+) -> None:
+    order = place(parts, owner, [person(name=UNDELIVERABLE_NAME)])
+    sweep(parts, clock)
+    with parts.db.work() as tx:
+        assert order_row(tx, order).status == "fulfilled"
+        assert batch_rows(tx) == []
+
+
+def test_in_live_mode_the_reserved_name_is_a_name(build: Any, clock: Clock) -> None:
+    parts = build(**READY)
+    order = place(parts, open_account(parts, mode="live"), [person(name=UNDELIVERABLE_NAME)])
+    sweep(parts, clock)
+    with parts.db.work() as tx:
+        assert item_rows(tx, order)[0].status == "Processing"
+
+
+def test_composing_twice_writes_the_same_bytes(parts: Parts, clock: Clock, owner: Caller) -> None:
+    batch_id = composed_batch(parts, clock, owner, people(3))
+    first = files_of(parts, batch_id)
+    assert [key.rpartition("/")[2] for key in first] == ["manifest.csv", "manifest.json", "print.pdf"]
+    with parts.db.work() as tx:
+        tx.execute(sa.update(batches).values(status="new"))
+    clock.advance(days=1)
+    production.compose(parts.press, batch_id, now=parts.clock())
+    assert files_of(parts, batch_id) == first
+
+
+def test_a_batch_that_is_composed_is_not_drawn_again(parts: Parts, clock: Clock, owner: Caller) -> None:
+    batch_id = composed_batch(parts, clock, owner, people(1))
+    parts.shelf.store.delete(f"batches/{batch_id}/print.pdf")
+    production.compose(parts.press, batch_id, now=parts.clock())
+    assert f"batches/{batch_id}/print.pdf" not in files_of(parts, batch_id)
+    with parts.db.work() as tx:
+        assert [name for name, _ in booked(tx)].count("fulfilment.hand_over") == 1
+
+
+def test_the_manifest_says_where_each_piece_is(parts: Parts, clock: Clock, owner: Caller) -> None:
+    batch_id = composed_batch(parts, clock, owner, people(3))
+    manifest = json.loads(files_of(parts, batch_id)[f"batches/{batch_id}/manifest.json"])
+    with parts.db.work() as tx:
+        inside = store.batch_items(tx, batch_id)
+    assert [(p["item_id"], p["tracking"]) for p in manifest["pieces"]] == [(i.id, i.tracking) for i in inside]
+    assert [(p["first_page"], p["last_page"]) for p in manifest["pieces"]] == [(1, 2), (3, 4), (5, 6)]
+
+
+def test_handing_over_again_changes_nothing(parts: Parts, clock: Clock, owner: Caller) -> None:
+    batch_id = composed_batch(parts, clock, owner, people(2))
+    forget_jobs(parts)
+    for _ in range(2):
+        production.hand_over(parts.press, batch_id, now=parts.clock())
+    with parts.db.work() as tx:
+        assert booked(tx) == [("fulfilment.follow", {"batch_id": batch_id})]
+        [order] = store.batch_orders(tx, batch_id)
+        assert [f.current for f in fact_rows(tx, order) if f.item_id is None].count("printing") == 1
+
+
+def test_spoiled_pieces_fail_and_the_rest_are_printed(parts: Parts, clock: Clock, owner: Caller) -> None:
+    batch_id = composed_batch(parts, clock, owner, people(3))
+    production.hand_over(parts.press, batch_id, now=parts.clock())
+    with parts.db.work() as tx:
+        first, second, third = (piece.id for piece in store.batch_items(tx, batch_id))
+    printer = Printer(PrintProgress(printed_at=parts.clock(), spoiled={first: "Smudged", second: ""}))
+    worlds = {"test": replace(parts.worlds["test"], printer=printer)}
+    press = replace(parts.press, worlds=worlds)
+    for _ in range(2):
+        production.follow(press, batch_id, now=parts.clock())
+    with parts.db.work() as tx:
+        found = {piece.id: (piece.status, piece.failure) for piece in store.batch_items(tx, batch_id)}
+        assert store.read_batch(tx, batch_id).status == "printed"
+    assert found == {
+        first: ("Failed", "Smudged"),
+        second: ("Failed", production.SPOILED),
+        third: ("Printed", None),
+    }
+
+
+@pytest.mark.parametrize(
+    ("status", "step"),
+    [
+        ("new", "fulfilment.compose"),
+        ("composed", "fulfilment.hand_over"),
+        ("handed", "fulfilment.follow"),
+        ("printed", "fulfilment.follow"),
+    ],
+)
+def test_resuming_books_the_missing_step_once(
+    parts: Parts, clock: Clock, owner: Caller, status: str, step: str
+) -> None:
+    place(parts, owner)
+    sweep(parts, clock)
+    forget_jobs(parts)
+    with parts.db.work() as tx:
+        [batch] = batch_rows(tx)
+        tx.execute(sa.update(batches).values(status=status))
+    for _ in range(2):
+        production.resume(parts.press)
+    with parts.db.work() as tx:
+        assert booked(tx) == [(step, {"batch_id": batch.id})]
+
+
+def test_resuming_leaves_what_is_booked_and_what_is_mailed(parts: Parts, clock: Clock, owner: Caller) -> None:
+    place(parts, owner)
+    sweep(parts, clock)
+    with parts.db.work() as tx:
+        before = booked(tx)
+    production.resume(parts.press)
+    with parts.db.work() as tx:
+        assert booked(tx) == before
+        tx.execute(sa.update(batches).values(status="mailed"))
+    forget_jobs(parts)
+    production.resume(parts.press)
+    with parts.db.work() as tx:
+        assert booked(tx) == []
+
+
+def test_two_sweeps_at_once_share_the_orders(parts: Parts, clock: Clock, owner: Caller) -> None:
+    several: list[Order] = [place(parts, owner) for _ in range(2)]
+    clock.advance(seconds=REVIEW.seconds)
+    with parts.db.work() as one, parts.db.work() as other:
+        first = store.claim_due(one, now=parts.clock(), most=1)
+        rest = store.claim_due(other, now=parts.clock(), most=10)
+    assert (first, rest) == ({"test": [several[0].id]}, {"test": [several[1].id]})
+
+
+class Printer:
+    """A printer that is as far as it was told."""
+
+    def __init__(self, progress: PrintProgress) -> None:
+        self._progress = progress
+
+    def submit(self, job: PrintJob, *, now: Any) -> None:
+        raise AssertionError("Nothing is handed over here.")
+
+    def progress(self, reference: str, *, now: Any) -> PrintProgress:
+        return self._progress

@@ -1,0 +1,165 @@
+"""The ledger over the whole life of an order."""
+
+from dataclasses import dataclass
+
+import pytest
+import sqlalchemy as sa
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from placing import CENTS, balances, end_review, item_ids, item_rows, open_account, order_row, place
+
+from makers import people, person
+from quillpost.accounts.rules import Caller
+from quillpost.accounts.service import tenant
+from quillpost.database import Tx
+from quillpost.database.tables import ledger_moves
+from quillpost.kit.errors import Refused
+from quillpost.orders import service
+from quillpost.orders.moves import Move, move_items
+from quillpost.orders.records import Order
+from quillpost.orders.rules import ENDS, ItemStatus
+from quillpost.parts import Parts
+
+S = ItemStatus
+FATES: dict[str, list[ItemStatus]] = {
+    "undeliverable": [S.FAILED],
+    "spoiled in printing": [S.FAILED],
+    "lost": [S.PRINTED, S.IN_TRANSIT, S.FAILED],
+    "delivered": [S.PRINTED, S.IN_TRANSIT, S.IN_LOCAL_AREA, S.DELIVERED],
+    "returned": [S.PRINTED, S.IN_TRANSIT, S.RE_ROUTED, S.RETURNED_TO_SENDER],
+}
+
+
+@dataclass(frozen=True)
+class Life:
+    """What becomes of an order: each piece's fate, who is refused at once, and how steps fall together."""
+
+    fates: list[str]
+    refused: int
+    is_cancelled: bool
+    together: int
+
+
+LIVES = st.builds(
+    Life,
+    fates=st.lists(st.sampled_from(sorted(FATES)), min_size=0, max_size=6),
+    refused=st.integers(0, 2),
+    is_cancelled=st.booleans(),
+    together=st.integers(1, 8),
+).filter(lambda life: life.fates or life.refused)
+
+
+@pytest.fixture
+def owner(parts: Parts) -> Caller:
+    return open_account(parts)
+
+
+def place_for(parts: Parts, who: Caller, life: Life) -> Order:
+    nowhere = [{"name": "Nobody", "email": f"n{n}@example.com"} for n in range(life.refused)]
+    return place(parts, who, [*people(len(life.fates)), *nowhere])
+
+
+def move(parts: Parts, moves: list[Move]) -> None:
+    with parts.db.work() as tx:
+        move_items(tx, moves, now=parts.clock())
+
+
+def live_out(parts: Parts, order: Order, life: Life) -> None:
+    """Step by step, some pieces at a time; every step happens twice, as after a crash."""
+    with parts.db.work() as tx:
+        ids = item_ids(tx, order)
+    for step in range(max(map(len, FATES.values()))):
+        due = [
+            Move(item_id, FATES[fate][step], why="so it went")
+            for item_id, fate in zip(ids, life.fates, strict=False)
+            if step < len(FATES[fate])
+        ]
+        for start in range(0, len(due), life.together):
+            for _ in range(2):
+                move(parts, due[start : start + life.together])
+                check_books(parts, order)
+
+
+def check_books(parts: Parts, order: Order) -> None:
+    """Held is what is still to be made, earned what was made and not lost; no cent is anywhere else."""
+    with parts.db.work() as tx:
+        found, pieces = balances(tx, order), item_rows(tx, order)
+        total = order_row(tx, order).order_total
+    waiting = sum(piece.price_cents for piece in pieces if piece.status == S.PROCESSING)
+    made = sum(piece.price_cents for piece in pieces if piece.status not in (S.PROCESSING, S.FAILED))
+    assert found == {"credit": -(waiting + made), "held": waiting, "earned": made}
+    assert total == waiting + made
+
+
+@given(life=LIVES)
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_an_order_that_has_ended_holds_nothing_and_cost_what_was_earned(
+    parts: Parts, owner: Caller, life: Life
+) -> None:
+    order = place_for(parts, owner, life)
+    check_books(parts, order)
+    if life.is_cancelled:
+        with parts.db.transaction(tenant(owner)) as tx:
+            service.cancel(tx, order.id, now=parts.clock())
+    else:
+        end_review(parts, order)
+        live_out(parts, order, life)
+    check_books(parts, order)
+    earning = sum(FATES[fate][-1] is not S.FAILED for fate in life.fates) * (not life.is_cancelled)
+    with parts.db.work() as tx:
+        assert {piece.status for piece in item_rows(tx, order)} <= set(ENDS)
+        assert balances(tx, order) == {"credit": -earning * CENTS, "held": 0, "earned": earning * CENTS}
+        assert order_row(tx, order).order_total == earning * CENTS
+        assert order_row(tx, order).authorization_total == len(life.fates) * CENTS
+
+
+def test_a_cancelled_order_gives_everything_back_once(parts: Parts, owner: Caller) -> None:
+    order = place(parts, owner, people(3))
+    with parts.db.transaction(tenant(owner)) as tx:
+        service.cancel(tx, order.id, now=parts.clock())
+    with parts.db.transaction(tenant(owner)) as tx, pytest.raises(Refused, match="it is Cancelled"):
+        service.cancel(tx, order.id, now=parts.clock())
+    with parts.db.work() as tx:
+        assert kinds(tx, order) == [("authorise", 3 * CENTS), ("release", 3 * CENTS)]
+
+
+def test_pieces_that_move_together_are_one_entry(parts: Parts, owner: Caller) -> None:
+    order = place(parts, owner, people(3))
+    end_review(parts, order)
+    with parts.db.work() as tx:
+        ids = item_ids(tx, order)
+    move(parts, [Move(ids[0], S.FAILED), *(Move(n, S.PRINTED) for n in ids[1:])])
+    with parts.db.work() as tx:
+        assert kinds(tx, order) == [("authorise", 3 * CENTS), ("capture", 2 * CENTS), ("release", CENTS)]
+
+
+def test_an_order_of_refused_recipients_touches_no_book(parts: Parts, owner: Caller) -> None:
+    order = place(parts, owner, [{"email": "jane@example.com"}])
+    with parts.db.work() as tx:
+        assert kinds(tx, order) == []
+        assert order_row(tx, order).authorization_total == 0
+
+
+def test_a_double_is_not_paid_for(parts: Parts, owner: Caller) -> None:
+    order = place(parts, owner, [person(), person(name="Same Door")])
+    with parts.db.work() as tx:
+        assert kinds(tx, order) == [("authorise", CENTS)]
+
+
+def test_an_entry_cannot_be_written_twice(parts: Parts, owner: Caller) -> None:
+    order = place(parts, owner)
+    with parts.db.work() as tx:
+        entry = tx.execute(sa.select(ledger_moves).where(ledger_moves.c.order_id == order.id)).one()
+        again = {name: value for name, value in entry._mapping.items() if name != "id"}
+        with pytest.raises(sa.exc.IntegrityError, match="ledger_moves_key_key"):
+            tx.execute(sa.insert(ledger_moves).values(**again))
+        tx.rollback()
+
+
+def kinds(tx: Tx, order: Order) -> list[tuple[str, int]]:
+    found = tx.execute(
+        sa.select(ledger_moves.c.kind, ledger_moves.c.cents)
+        .where(ledger_moves.c.order_id == order.id)
+        .order_by(ledger_moves.c.kind)
+    )
+    return [(row.kind, row.cents) for row in found]

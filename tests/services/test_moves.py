@@ -1,0 +1,198 @@
+"""Pieces on their way: every sequence of wishes, and two that wish at once."""
+
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from datetime import date
+from threading import Barrier
+
+import pytest
+import sqlalchemy as sa
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from placing import end_review, fact_rows, item_ids, item_rows, open_account, order_row, place
+from waiting import wait_until
+
+from makers import people
+from quillpost.accounts.rules import Caller
+from quillpost.orders.moves import Move, move_items
+from quillpost.orders.records import Order
+from quillpost.orders.rules import ENDS, FOLLOWS, ItemStatus
+from quillpost.parts import Parts
+
+S = ItemStatus
+DAY = date(2026, 5, 9)
+PIECES = 3
+
+WISHES = st.lists(
+    st.dictionaries(st.integers(0, PIECES - 1), st.sampled_from(ItemStatus), min_size=1), max_size=14
+)
+"""Rounds; in each, some of the pieces are asked to move."""
+
+
+@pytest.fixture
+def owner(parts: Parts) -> Caller:
+    return open_account(parts)
+
+
+def processing_order(parts: Parts, who: Caller, pieces: int = PIECES) -> Order:
+    order = place(parts, who, people(pieces))
+    end_review(parts, order)
+    return order
+
+
+def move(parts: Parts, *moves: Move) -> None:
+    with parts.db.work() as tx:
+        move_items(tx, moves, now=parts.clock())
+
+
+def ids_of(parts: Parts, order: Order) -> list[int]:
+    with parts.db.work() as tx:
+        return item_ids(tx, order)
+
+
+def check_order(parts: Parts, order: Order, expected: list[ItemStatus]) -> None:
+    """Items, counts and dates say the same."""
+    with parts.db.work() as tx:
+        row, pieces = order_row(tx, order), item_rows(tx, order)
+    assert [piece.status for piece in pieces] == expected
+    for piece in pieces:
+        assert piece.delivery_date == (DAY if piece.status == S.DELIVERED else None)
+    counted = Counter(expected)
+    assert {s: row._mapping[f"n_{s.tally}"] for s in ItemStatus} == {s: counted[s] for s in ItemStatus}
+    assert row.recipient_count == len(expected)
+    assert row.status == ("fulfilled" if set(expected) <= set(ENDS) else "processing")
+
+
+def check_history(parts: Parts, order: Order) -> None:
+    """Each fact takes up where the one before left off, along allowed steps, to where the item stands."""
+    with parts.db.work() as tx:
+        told, pieces = fact_rows(tx, order), item_rows(tx, order)
+    for piece in pieces:
+        history = [(fact.previous, fact.current) for fact in told if fact.item_id == piece.id]
+        assert history[0] == (None, S.PROCESSING)
+        assert [previous for previous, _ in history[1:]] == [current for _, current in history[:-1]]
+        assert all(S(after) in FOLLOWS[S(before)] for before, after in history[1:])
+        assert history[-1][1] == piece.status
+    endings = [fact for fact in told if fact.item_id is None and fact.current == "fulfilled"]
+    assert len(endings) == all(piece.status in ENDS for piece in pieces)
+
+
+@given(rounds=WISHES)
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_pieces_only_ever_take_allowed_steps(
+    parts: Parts, owner: Caller, rounds: list[dict[int, ItemStatus]]
+) -> None:
+    order = processing_order(parts, owner)
+    ids = ids_of(parts, order)
+    expected = [S.PROCESSING] * PIECES
+    for wishes in rounds:
+        move(parts, *(Move(ids[n], to, on=DAY, why="so it went") for n, to in wishes.items()))
+        for n, to in wishes.items():
+            expected[n] = to if to in FOLLOWS[expected[n]] else expected[n]
+        check_order(parts, order, expected)
+    check_history(parts, order)
+
+
+def test_a_failure_carries_its_reason(parts: Parts, owner: Caller) -> None:
+    order = processing_order(parts, owner, 1)
+    [item_id] = ids_of(parts, order)
+    move(parts, Move(item_id, S.PRINTED), Move(item_id + 1_000, S.PRINTED))
+    move(parts, Move(item_id, S.RETURNED_TO_SENDER, why="No such number"))
+    with parts.db.work() as tx:
+        assert item_rows(tx, order)[0].failure == "No such number"
+
+
+def test_a_reason_given_with_an_ordinary_step_is_no_failure(parts: Parts, owner: Caller) -> None:
+    order = processing_order(parts, owner, 1)
+    [item_id] = ids_of(parts, order)
+    move(parts, Move(item_id, S.PRINTED, why="second attempt"))
+    with parts.db.work() as tx:
+        assert item_rows(tx, order)[0].failure is None
+
+
+def test_an_order_under_review_is_not_ended_by_its_pieces(parts: Parts, owner: Caller) -> None:
+    order = place(parts, owner)
+    [item_id] = ids_of(parts, order)
+    move(parts, Move(item_id, S.FAILED))
+    with parts.db.work() as tx:
+        assert order_row(tx, order).status == "reviewing"
+
+
+def test_pieces_of_many_orders_move_in_one_go(parts: Parts, owner: Caller) -> None:
+    several = [processing_order(parts, owner, 2) for _ in range(3)]
+    ids = [item_id for order in several for item_id in ids_of(parts, order)]
+    move(parts, *(Move(item_id, S.PRINTED) for item_id in ids))
+    move(parts, *(Move(item_id, S.DELIVERED, on=DAY) for item_id in ids[:-1]))
+    check_order(parts, several[0], [S.DELIVERED, S.DELIVERED])
+    check_order(parts, several[2], [S.DELIVERED, S.PRINTED])
+
+
+def test_of_two_that_make_the_same_move_one_wins(parts: Parts, owner: Caller) -> None:
+    order = processing_order(parts, owner)
+    ids = ids_of(parts, order)
+    start = Barrier(2)
+
+    def hurry(to: ItemStatus) -> None:
+        start.wait()
+        move(parts, *(Move(item_id, to, on=DAY) for item_id in ids))
+
+    with ThreadPoolExecutor(2) as pool:
+        for to in (S.PRINTED, S.IN_TRANSIT, S.IN_LOCAL_AREA, S.PROCESSED_FOR_DELIVERY, S.DELIVERED):
+            list(pool.map(hurry, [to, to]))
+            check_order(parts, order, [to] * PIECES)
+    check_history(parts, order)
+    with parts.db.work() as tx:
+        assert sum(fact.item_id is not None for fact in fact_rows(tx, order)) == 6 * PIECES
+
+
+def test_a_scan_that_arrives_beside_another_is_not_lost(parts: Parts, owner: Caller) -> None:
+    order = processing_order(parts, owner, 1)
+    [item_id] = ids_of(parts, order)
+    move(parts, Move(item_id, S.PRINTED))
+    with ThreadPoolExecutor(1) as pool, parts.db.work() as first:
+        move_items(first, [Move(item_id, S.IN_TRANSIT)], now=parts.clock())
+        second = pool.submit(move, parts, Move(item_id, S.DELIVERED, on=DAY))
+        wait_until(lambda: is_anyone_waiting(parts))
+        first.commit()
+        second.result()
+    check_order(parts, order, [S.DELIVERED])
+    check_history(parts, order)
+
+
+def test_the_last_two_pieces_end_the_order_once_when_they_end_at_once(parts: Parts, owner: Caller) -> None:
+    order = processing_order(parts, owner, 2)
+    one, other = ids_of(parts, order)
+    move(parts, Move(one, S.PRINTED), Move(other, S.PRINTED))
+    with ThreadPoolExecutor(1) as pool, parts.db.work() as first:
+        move_items(first, [Move(one, S.DELIVERED, on=DAY)], now=parts.clock())
+        second = pool.submit(move, parts, Move(other, S.DELIVERED, on=DAY))
+        wait_until(lambda: is_anyone_waiting(parts))
+        first.commit()
+        second.result()
+    check_order(parts, order, [S.DELIVERED, S.DELIVERED])
+    check_history(parts, order)
+
+
+def test_two_that_move_pieces_of_the_same_orders_never_block_each_other_for_good(
+    parts: Parts, owner: Caller
+) -> None:
+    several = [processing_order(parts, owner, 2) for _ in range(6)]
+    ids = [ids_of(parts, order) for order in several]
+    start = Barrier(2)
+
+    def hurry(moves: list[Move]) -> None:
+        start.wait()
+        move(parts, *moves)
+
+    with ThreadPoolExecutor(2) as pool:
+        for to in (S.PRINTED, S.IN_TRANSIT, S.IN_LOCAL_AREA, S.DELIVERED):
+            onward = [Move(pair[0], to, on=DAY) for pair in ids]
+            backward = [Move(pair[1], to, on=DAY) for pair in reversed(ids)]
+            list(pool.map(hurry, [onward, backward]))
+    for order in several:
+        check_order(parts, order, [S.DELIVERED, S.DELIVERED])
+
+
+def is_anyone_waiting(parts: Parts) -> bool:
+    with parts.db.work() as tx:
+        return bool(tx.execute(sa.text("select 1 from pg_locks where not granted")).first())

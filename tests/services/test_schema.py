@@ -1,0 +1,166 @@
+"""The migrations, the tables as queries see them, and what a start finds."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+import sqlalchemy as sa
+from alembic import command
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from waiting import wait_until
+
+from quillpost import database
+from quillpost.database.embedded import EmbeddedPostgres
+from quillpost.database.engine import administrator
+from quillpost.database.schema import (
+    MIGRATION_LOCK,
+    OWNER,
+    SchemaState,
+    migrate,
+    needed_revision,
+    require_current,
+    state,
+)
+from quillpost.database.tables import metadata
+from quillpost.kit.errors import NotReady
+
+_numbers = count()
+
+NOISE = ("add_index", "remove_index", "add_constraint", "remove_constraint", "add_fk", "remove_fk")
+"""Indexes, keys and checks are the migrations' business alone: queries do not name them."""
+
+
+@pytest.fixture
+def empty(postgres: EmbeddedPostgres, template: str) -> Iterator[str]:
+    """A database with nothing in it, on a server that knows our roles."""
+    name = f"empty_{next(_numbers)}"
+    with psycopg.connect(postgres.conninfo("postgres"), autocommit=True) as admin:
+        admin.execute(f"create database {name} strategy file_copy")
+        yield postgres.conninfo(name)
+        admin.execute(f"drop database {name} with (force)")
+
+
+def state_of(conninfo: str) -> SchemaState:
+    engine = administrator(conninfo)
+    with engine.connect() as connection:
+        return state(connection)
+
+
+def differences(conninfo: str) -> list[Any]:
+    """What the database has and tables.py has not, or the other way round."""
+    engine = administrator(conninfo)
+    with engine.connect() as connection:
+        context = MigrationContext.configure(
+            connection, opts={"compare_type": True, "include_name": is_described}
+        )
+        return [found for found in compare_metadata(context, metadata) if found[0] not in NOISE]
+
+
+def is_described(name: str | None, kind: str, _parents: object) -> bool:
+    """The job engine and the migrations keep their own tables."""
+    return kind != "table" or not (name or "").startswith(("procrastinate_", "alembic_"))
+
+
+def write_revision(conninfo: str, revision: str) -> None:
+    with psycopg.connect(conninfo) as admin:
+        admin.execute("update alembic_version set version_num = %s", [revision])
+
+
+def test_the_migrations_make_exactly_the_tables_that_queries_know(empty: str) -> None:
+    migrate(empty)
+    assert differences(empty) == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "alter table orders add column surprise text",
+        "alter table orders drop column message",
+        "alter table orders alter column message drop not null",
+        "alter table orders alter column leads_fee type text",
+        "create table surprises (id bigint)",
+    ],
+)
+def test_a_difference_would_be_noticed(conninfo: str, change: str) -> None:
+    with psycopg.connect(conninfo) as admin:
+        admin.execute(change)
+    assert differences(conninfo) != []
+
+
+def test_an_empty_database_is_filled(empty: str) -> None:
+    assert state_of(empty).verdict == "empty"
+    assert migrate(empty).verdict == "empty"
+    assert state_of(empty) == SchemaState("current", needed_revision(), needed_revision())
+
+
+def test_migrating_again_changes_nothing(conninfo: str) -> None:
+    catalogue = "select oid, relname, relfilenode from pg_class order by oid"
+    with psycopg.connect(conninfo) as admin:
+        before = admin.execute(catalogue).fetchall()
+    assert migrate(conninfo).verdict == "current"
+    with psycopg.connect(conninfo) as admin:
+        assert admin.execute(catalogue).fetchall() == before
+
+
+def test_a_database_of_an_older_release_is_brought_up_to_date(empty: str) -> None:
+    migrate(empty)
+    with psycopg.connect(empty) as admin:
+        admin.execute(f"drop owned by {OWNER}")
+        admin.execute(f"grant usage, create on schema public to {OWNER}")
+    engine = administrator(empty)
+    with engine.begin() as connection:
+        connection.execute(sa.text(f"set local role {OWNER}"))
+        config = Config()
+        config.set_main_option("script_location", str(Path(database.__file__).parent / "migrations"))
+        config.set_main_option("path_separator", "os")
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0001")
+    assert migrate(empty) == SchemaState("older", "0001", needed_revision())
+    assert state_of(empty).verdict == "current"
+
+
+def test_two_migrations_at_once_take_turns(empty: str) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        both = [run.result() for run in [pool.submit(migrate, empty), pool.submit(migrate, empty)]]
+    assert sorted(before.verdict for before in both) == ["current", "empty"]
+
+
+def test_a_migration_waits_while_another_holds_the_turn(empty: str) -> None:
+    waiting = "select count(*) from pg_locks where locktype = 'advisory' and not granted"
+    with psycopg.connect(empty) as other, ThreadPoolExecutor(1) as pool:
+        other.execute("select pg_advisory_xact_lock(%s)", [MIGRATION_LOCK])
+        migration = pool.submit(migrate, empty)
+        wait_until(lambda: other.execute(waiting).fetchone() == (1,))
+        assert not migration.done()
+        other.rollback()
+        assert migration.result().verdict == "empty"
+
+
+def test_a_schema_of_a_later_release_is_left_alone(conninfo: str) -> None:
+    write_revision(conninfo, "9999")
+    assert state_of(conninfo).verdict == "newer"
+    with pytest.raises(NotReady, match=r"\(9999\) is newer than this release knows"):
+        migrate(conninfo)
+    assert state_of(conninfo).found == "9999"
+
+
+def test_an_older_schema_says_how_to_upgrade(conninfo: str) -> None:
+    write_revision(conninfo, "0001")
+    assert state_of(conninfo).verdict == "older"
+    with pytest.raises(NotReady, match=r"older than this release needs .* run `quillpost migrate`"):
+        require_current(state_of(conninfo))
+
+
+def test_an_empty_database_is_not_current(empty: str) -> None:
+    with pytest.raises(NotReady, match="The database is empty"):
+        require_current(state_of(empty))
+
+
+def test_the_release_s_own_schema_is_current(conninfo: str) -> None:
+    require_current(state_of(conninfo))

@@ -1,0 +1,291 @@
+"""Whose rows a transaction sees, tried on every table of the schema."""
+
+import pytest
+import sqlalchemy as sa
+from placing import open_account
+from tenant_rows import (
+    TENANT_TABLES,
+    account_column,
+    insert_least,
+    least_row,
+    one_of_each,
+)
+
+from quillpost.database import Database, Tenant
+from quillpost.database.engine import Tx, administrator
+from quillpost.database.schema import APP, OWNER
+from quillpost.database.tables import metadata
+from quillpost.parts import Parts
+
+WITHOUT_POLICY = {
+    "prices": "a public price list, read only",
+    "fact_queue": "numbers of facts, which the app role may add and never read",
+    "procrastinate_jobs": "task names and numbers of batches; no one's words",
+    "procrastinate_events": "written by the job table's trigger, never read",
+}
+CLOSED = (
+    "batches", "carrier_scans", "received_events", "rate_windows", "procrastinate_workers",
+    "procrastinate_periodic_defers", "alembic_version",
+)  # fmt: skip
+WITH_MODE = ("orders", "items", "facts", "ledger_moves", "deliveries")
+TABLES = [metadata.tables[name] for name in TENANT_TABLES]
+WITH_SUB_ACCOUNT = [table for table in TABLES if "sub_account_id" in table.c]
+
+TOUCHABLE = sa.text(
+    """
+    select c.relname, c.relrowsecurity
+      from pg_class c
+     where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p', 'v', 'm', 'f')
+       and (has_any_column_privilege(:app, c.oid, 'select, insert, update, references')
+            or has_table_privilege(:app, c.oid, 'delete, truncate, trigger'))
+     order by c.relname
+    """
+)
+POLICIES = sa.text(
+    """
+    select tablename, policyname, permissive, roles::text[] as roles, cmd, qual, with_check
+      from pg_policies where :app = any(roles) or 'public' = any(roles)
+    """
+)
+
+
+@pytest.fixture
+def owner(parts: Parts) -> int:
+    return open_account(parts).account_id
+
+
+@pytest.fixture
+def stranger(parts: Parts) -> int:
+    return open_account(parts, "stranger@example.com").account_id
+
+
+def attempt(tx: Tx, statement: sa.Executable) -> int | str:
+    """How many rows it changed, or the word for why it was refused; nothing of it stays."""
+    attempted = tx.begin_nested()
+    try:
+        return tx.execute(statement, execution_options={"preserve_rowcount": True}).rowcount
+    except sa.exc.ProgrammingError as refused:
+        reason = str(refused.orig)
+        return "policy" if "row-level security policy" in reason else reason.splitlines()[0]
+    finally:
+        attempted.rollback()
+
+
+def count_rows_of(tx: Tx, account_id: int) -> dict[str, int]:
+    return {
+        table.name: tx.execute(
+            sa.select(sa.func.count()).select_from(table).where(account_column(table) == account_id)
+        ).scalar_one()
+        for table in TABLES
+    }
+
+
+def some_column(table: sa.Table) -> str:
+    """A column that can be set to itself."""
+    return next(column.name for column in table.c if column.name in ("account_id", "name"))
+
+
+def test_every_table_that_the_app_role_can_touch_has_a_policy(parts: Parts) -> None:
+    with parts.db.work() as tx:
+        touchable = {row.relname: row.relrowsecurity for row in tx.execute(TOUCHABLE, {"app": APP})}
+    assert {name for name, has_policy in touchable.items() if not has_policy} == set(WITHOUT_POLICY)
+    assert {name for name, has_policy in touchable.items() if has_policy} == set(TENANT_TABLES)
+
+
+def test_a_table_without_a_policy_would_be_noticed(conninfo: str) -> None:
+    with administrator(conninfo).connect() as tx:
+        tx.execute(sa.text("create table forgotten (id bigint)"))
+        tx.execute(sa.text(f"grant select (id) on forgotten to {APP}"))
+        assert ("forgotten", False) in tx.execute(TOUCHABLE, {"app": APP}).all()
+        tx.rollback()
+
+
+def test_the_policy_guards_what_is_read_and_what_is_written(parts: Parts) -> None:
+    with parts.db.work() as tx:
+        policies = tx.execute(POLICIES, {"app": APP}).all()
+    assert {policy.tablename for policy in policies} == set(TENANT_TABLES)
+    assert len(policies) == len(TENANT_TABLES), "a second policy would widen the first"
+    for policy in policies:
+        assert (policy.policyname, policy.cmd, policy.roles) == ("tenant", "ALL", [APP])
+        assert "app.account_id" in policy.qual
+        assert policy.with_check == policy.qual
+
+
+def test_the_app_role_stands_under_the_policies(parts: Parts) -> None:
+    with parts.db.work() as tx:
+        role = tx.execute(
+            sa.text("select rolsuper, rolbypassrls, rolcreaterole from pg_roles where rolname = :app"),
+            {"app": APP},
+        ).one()
+        memberships = sa.text("select 1 from pg_auth_members where member = cast(:app as regrole)")
+        assert tx.execute(memberships, {"app": APP}).all() == []
+        owners = sa.text("select distinct tableowner from pg_tables where schemaname = 'public'")
+        assert tx.execute(owners).scalars().all() == [OWNER]
+    assert tuple(role) == (False, False, False)
+
+
+@pytest.mark.parametrize("own_logins", [True, False])
+@pytest.mark.parametrize("way_out", ["reset role", "reset session authorization", "reset all"])
+def test_a_reset_leads_back_to_the_app_role(
+    conninfo: str, owner: int, way_out: str, own_logins: bool
+) -> None:
+    db = Database(conninfo, own_logins=own_logins)
+    with db.transaction(Tenant(owner)) as tx:
+        tx.execute(sa.text(way_out))
+        assert tx.execute(sa.text("select current_user")).scalar_one() == APP
+    db.close()
+
+
+@pytest.mark.parametrize("other", ["quillpost_worker", "quillpost_owner", "postgres"])
+def test_the_app_role_cannot_become_another_where_it_has_its_own_login(
+    parts: Parts, owner: int, other: str
+) -> None:
+    with (
+        pytest.raises(sa.exc.ProgrammingError, match="permission denied to set role"),
+        parts.db.transaction(Tenant(owner)) as tx,
+    ):
+        tx.execute(sa.text(f"set role {other}"))
+
+
+def test_the_app_role_cannot_make_an_operator_of_itself(parts: Parts, owner: int) -> None:
+    accounts = metadata.tables["accounts"]
+    with parts.db.transaction(Tenant(owner)) as tx:
+        outcome = attempt(tx, sa.update(accounts).values(is_operator=True))
+    assert outcome == "permission denied for table accounts"
+
+
+def test_without_an_account_nothing_is_seen(parts: Parts, owner: int) -> None:
+    with parts.db.work() as tx:
+        one_of_each(tx, account_id=owner)
+    with parts.db.anonymous() as tx:
+        assert set(count_rows_of(tx, owner).values()) == {0}
+
+
+def test_the_account_does_not_stay_with_the_connection(parts: Parts, owner: int) -> None:
+    with parts.db.work() as tx:
+        one_of_each(tx, account_id=owner)
+    with parts.db.transaction(Tenant(owner)) as tx:
+        session = tx.execute(sa.text("select pg_backend_pid()")).scalar_one()
+        assert set(count_rows_of(tx, owner).values()) == {1}
+    with parts.db.anonymous() as tx:
+        assert tx.execute(sa.text("select pg_backend_pid()")).scalar_one() == session
+        assert set(count_rows_of(tx, owner).values()) == {0}
+
+
+def test_a_stranger_sees_no_row(parts: Parts, owner: int, stranger: int) -> None:
+    with parts.db.work() as tx:
+        one_of_each(tx, account_id=owner)
+        assert set(count_rows_of(tx, owner).values()) == {1}
+    with parts.db.transaction(Tenant(stranger)) as tx:
+        assert set(count_rows_of(tx, owner).values()) == {0}
+
+
+def test_a_stranger_changes_no_row(parts: Parts, owner: int, stranger: int) -> None:
+    with parts.db.work() as tx:
+        one_of_each(tx, account_id=owner)
+    no_update = {"facts", "ledger_moves"}
+    with parts.db.transaction(Tenant(stranger)) as tx:
+        for table in TABLES:
+            column = some_column(table)
+            touch = sa.update(table).where(account_column(table) == owner).values({column: table.c[column]})
+            expected = f"permission denied for table {table.name}" if table.name in no_update else 0
+            assert attempt(tx, touch) == expected, table.name
+    with parts.db.transaction(Tenant(owner)) as tx:
+        orders = metadata.tables["orders"]
+        touch = sa.update(orders).values(account_id=orders.c.account_id)
+        assert attempt(tx, touch) == 1
+
+
+def test_a_stranger_deletes_no_row(parts: Parts, owner: int, stranger: int) -> None:
+    with parts.db.work() as tx:
+        one_of_each(tx, account_id=owner)
+    no_delete = {"accounts", "facts", "ledger_moves"}
+    with parts.db.transaction(Tenant(stranger)) as tx:
+        for table in TABLES:
+            remove = sa.delete(table).where(account_column(table) == owner)
+            expected = f"permission denied for table {table.name}" if table.name in no_delete else 0
+            assert attempt(tx, remove) == expected, table.name
+    with parts.db.transaction(Tenant(owner)) as tx:
+        assert attempt(tx, sa.delete(metadata.tables["webhooks"])) == 1
+
+
+def test_nobody_writes_a_row_for_another_account(parts: Parts, owner: int, stranger: int) -> None:
+    with parts.db.work() as tx:
+        of_owner = one_of_each(tx, account_id=owner)
+        of_stranger = one_of_each(tx, account_id=stranger)
+    with parts.db.transaction(Tenant(stranger)) as tx:
+        for table in TABLES[1:]:
+            own, others = (sa.insert(table).values(**least_row(table, k)) for k in (of_stranger, of_owner))
+            assert attempt(tx, own) == 1, table.name
+            assert attempt(tx, others) == "policy", table.name
+        newcomer = sa.insert(TABLES[0]).values(**least_row(TABLES[0], {}))
+        assert attempt(tx, newcomer) == "permission denied for table accounts"
+
+
+def test_nobody_gives_a_row_away(parts: Parts, owner: int, stranger: int) -> None:
+    with parts.db.work() as tx:
+        one_of_each(tx, account_id=stranger)
+    with parts.db.transaction(Tenant(stranger)) as tx:
+        for table in TABLES[1:]:
+            if table.name not in ("facts", "ledger_moves"):
+                give = sa.update(table).values(account_id=owner)
+                assert attempt(tx, give) == "policy", table.name
+
+
+def test_a_caller_limited_to_a_sub_account_sees_that_one_alone(parts: Parts, owner: int) -> None:
+    mine, other = open_sub_accounts(parts, owner)
+    with parts.db.work() as tx:
+        for sub_account_id in (mine, other, None):
+            one_of_each(tx, account_id=owner, sub_account_id=sub_account_id)
+    with parts.db.transaction(Tenant(owner, mine)) as tx:
+        for table in WITH_SUB_ACCOUNT:
+            assert tx.execute(sa.select(table.c.sub_account_id)).scalars().all() == [mine], table.name
+        assert tx.execute(sa.select(metadata.tables["sub_accounts"].c.id)).scalars().all() == [mine]
+
+
+def test_a_caller_limited_to_a_sub_account_writes_there_alone(parts: Parts, owner: int) -> None:
+    mine, other = open_sub_accounts(parts, owner)
+    with parts.db.work() as tx:
+        known = one_of_each(tx, account_id=owner, sub_account_id=mine)
+    with parts.db.transaction(Tenant(owner, mine)) as tx:
+        for table in WITH_SUB_ACCOUNT:
+            for sub_account_id, outcome in ((mine, 1), (other, "policy"), (None, "policy")):
+                row = least_row(table, known | {"sub_account_id": sub_account_id})
+                write = sa.insert(table).values(**row)
+                assert attempt(tx, write) == outcome, table.name
+
+
+def test_a_limited_caller_opens_no_sub_account(parts: Parts, owner: int) -> None:
+    mine, _ = open_sub_accounts(parts, owner)
+    with parts.db.transaction(Tenant(owner, mine)) as tx, pytest.raises(sa.exc.ProgrammingError):
+        insert_least(tx, metadata.tables["sub_accounts"], {"account_id": owner})
+
+
+@pytest.mark.parametrize(("mode", "other"), [("test", "live"), ("live", "test")])
+def test_test_and_live_do_not_see_each_other(parts: Parts, owner: int, mode: str, other: str) -> None:
+    with parts.db.work() as tx:
+        for each in (mode, other):
+            one_of_each(tx, account_id=owner, mode=each)
+    with parts.db.transaction(Tenant(owner, mode=mode)) as tx:
+        for name in WITH_MODE:
+            assert tx.execute(sa.select(metadata.tables[name].c.mode)).scalars().all() == [mode], name
+    with parts.db.transaction(Tenant(owner)) as tx:
+        for name in WITH_MODE:
+            found = tx.execute(sa.select(metadata.tables[name].c.mode)).scalars().all()
+            assert sorted(found) == ["live", "test"], name
+
+
+def test_the_service_s_own_tables_are_closed(parts: Parts, owner: int) -> None:
+    with parts.db.transaction(Tenant(owner)) as tx:
+        for name in CLOSED:
+            for how in (f"select 1 from {name}", f"delete from {name}", f"insert into {name} default values"):
+                outcome = attempt(tx, sa.text(how))
+                assert outcome == f"permission denied for table {name}"
+        outcome = attempt(tx, sa.text("select 1 from fact_queue"))
+        assert outcome == "permission denied for table fact_queue"
+
+
+def open_sub_accounts(parts: Parts, owner: int) -> tuple[int, int]:
+    with parts.db.work() as tx:
+        table = metadata.tables["sub_accounts"]
+        return insert_least(tx, table, {"account_id": owner}), insert_least(tx, table, {"account_id": owner})

@@ -1,0 +1,314 @@
+"""The outbox: who is told of what, in which order, and by whom."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import date, timedelta
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from placing import end_review, item_ids, open_account, place
+from tenant_rows import insert_least
+
+from makers import Clock, people, person
+from quillpost.accounts.rules import Caller
+from quillpost.accounts.service import tenant
+from quillpost.database.tables import deliveries, mailing_lists, orders, sub_accounts, webhooks
+from quillpost.kit.errors import NotFound
+from quillpost.kit.paging import PageRequest
+from quillpost.orders.moves import Move, move_items
+from quillpost.orders.records import Order
+from quillpost.orders.rules import ItemStatus
+from quillpost.parts import Parts
+from quillpost.webhooks import service, store
+
+ORDER, ITEM, DELIVERED = "order.status_update", "order_item.status_update", "order_item.delivered"
+LEASE = timedelta(seconds=60)
+
+
+@pytest.fixture
+def owner(parts: Parts) -> Caller:
+    return open_account(parts)
+
+
+def subscribe(parts: Parts, who: Caller, **how: Any) -> store.Webhook:
+    wanted = {"url": "https://example.com/hook", "type": "*"} | how
+    with parts.db.transaction(tenant(who)) as tx:
+        return service.subscribe(tx, who, parts.sealer, now=parts.clock(), **wanted)[0]
+
+
+def fan_out(parts: Parts, most: int = 1_000) -> int:
+    with parts.db.work() as tx:
+        return store.fan_out(tx, most=most, now=parts.clock())
+
+
+def claim(parts: Parts, most: int = 100) -> list[store.Due]:
+    with parts.db.work() as tx:
+        return store.claim(tx, most=most, lease=parts.clock() + LEASE, now=parts.clock())
+
+
+def settle(parts: Parts, dues: Sequence[store.Due], status: str = "delivered", **how: Any) -> None:
+    """What came of the attempts."""
+    with parts.db.work() as tx:
+        for due in dues:
+            outcome: dict[str, Any] = {
+                "response_status": 200,
+                "response_body": "",
+                "error": None,
+                "next_at": None,
+            } | how
+            store.record_outcome(tx, due, status=status, body="{}", now=parts.clock(), **outcome)
+
+
+def addressed(parts: Parts, hook: store.Webhook) -> list[str]:
+    """The types of the events that the subscription is to be told, in their order."""
+    with parts.db.work() as tx:
+        found = tx.execute(
+            sa.select(deliveries.c.event_type)
+            .where(deliveries.c.webhook_id == hook.id)
+            .order_by(deliveries.c.id)
+        )
+        return list(found.scalars())
+
+
+def deliver_piece(parts: Parts, order: Order) -> None:
+    with parts.db.work() as tx:
+        [item_id] = item_ids(tx, order)
+        for to in (ItemStatus.PRINTED, ItemStatus.DELIVERED):
+            move_items(tx, [Move(item_id, to, on=date(2026, 5, 9))], now=parts.clock())
+
+
+def set_columns(parts: Parts, table: sa.Table, row_id: int, **values: object) -> None:
+    with parts.db.work() as tx:
+        tx.execute(sa.update(table).where(table.c.id == row_id).values(**values))
+
+
+def make(parts: Parts, who: Caller, table: sa.Table) -> int:
+    """Some row of theirs."""
+    with parts.db.work() as tx:
+        return int(insert_least(tx, table, {"account_id": who.account_id}))
+
+
+def test_a_delivery_is_told_twice_the_status_first(parts: Parts, owner: Caller) -> None:
+    hook = subscribe(parts, owner)
+    order = place(parts, owner)
+    end_review(parts, order)
+    deliver_piece(parts, order)
+    fan_out(parts)
+    assert addressed(parts, hook) == [ORDER, ITEM, ITEM, ITEM, DELIVERED, ORDER]
+
+
+@pytest.mark.parametrize(("kind", "told"), [(ORDER, 2), (ITEM, 3), (DELIVERED, 1), ("scans.scan_update", 0)])
+def test_a_subscription_is_told_of_its_own_type_alone(
+    parts: Parts, owner: Caller, kind: str, told: int
+) -> None:
+    hook = subscribe(parts, owner, type=kind)
+    order = place(parts, owner)
+    end_review(parts, order)
+    deliver_piece(parts, order)
+    fan_out(parts)
+    assert addressed(parts, hook) == [kind] * told
+
+
+def test_nobody_is_told_of_a_stranger_s_order(parts: Parts, owner: Caller) -> None:
+    hook = subscribe(parts, open_account(parts, "stranger@example.com"))
+    place(parts, owner)
+    fan_out(parts)
+    assert addressed(parts, hook) == []
+
+
+def test_test_and_live_are_told_apart(parts: Parts, owner: Caller) -> None:
+    test, live = subscribe(parts, owner), subscribe(parts, owner, mode="live")
+    place(parts, replace(owner, mode="live"))
+    fan_out(parts)
+    assert (addressed(parts, test), addressed(parts, live)) == ([], [ORDER, ITEM])
+
+
+def test_a_sub_account_s_subscription_is_told_of_that_one_alone(parts: Parts, owner: Caller) -> None:
+    branch = make(parts, owner, sub_accounts)
+    narrow, wide = subscribe(parts, owner, sub_account_id=branch), subscribe(parts, owner)
+    place(parts, owner)
+    place(parts, owner, sub_account_id=branch)
+    fan_out(parts)
+    assert (len(addressed(parts, narrow)), len(addressed(parts, wide))) == (2, 4)
+
+
+def test_a_list_s_subscription_is_told_of_orders_to_that_list_alone(parts: Parts, owner: Caller) -> None:
+    hook = subscribe(parts, owner)
+    order = place(parts, owner)
+    list_id = make(parts, owner, mailing_lists)
+    set_columns(parts, webhooks, hook.id, mailing_list_id=list_id)
+    fan_out(parts)
+    assert addressed(parts, hook) == []
+    set_columns(parts, orders, order.id, mailing_list_ids=[list_id])
+    with parts.db.work() as tx:
+        tx.execute(sa.text("insert into fact_queue select id from facts"))
+    fan_out(parts)
+    assert addressed(parts, hook) == [ORDER, ITEM]
+
+
+@pytest.mark.parametrize(("status", "told"), [("active", 2), ("failing", 2), ("paused", 0), ("disabled", 0)])
+def test_a_subscription_that_rests_is_told_nothing(
+    parts: Parts, owner: Caller, status: str, told: int
+) -> None:
+    hook = subscribe(parts, owner)
+    set_columns(parts, webhooks, hook.id, status=status)
+    place(parts, owner)
+    fan_out(parts)
+    assert len(addressed(parts, hook)) == told
+
+
+def test_every_fact_is_taken_once(parts: Parts, owner: Caller) -> None:
+    hook = subscribe(parts, owner)
+    place(parts, owner, people(2))
+    assert [fan_out(parts, most=2), fan_out(parts), fan_out(parts)] == [2, 1, 0]
+    assert addressed(parts, hook) == [ORDER, ITEM, ITEM]
+
+
+def test_a_fact_queued_again_is_not_told_again(parts: Parts, owner: Caller) -> None:
+    hook = subscribe(parts, owner)
+    place(parts, owner)
+    fan_out(parts)
+    with parts.db.work() as tx:
+        tx.execute(sa.text("insert into fact_queue select id from facts"))
+    assert fan_out(parts) == 2
+    assert addressed(parts, hook) == [ORDER, ITEM]
+
+
+def test_a_fact_that_was_rolled_back_is_told_to_nobody(parts: Parts, owner: Caller) -> None:
+    order = place(parts, owner)
+    end_review(parts, order)
+    fan_out(parts)
+    with parts.db.work() as tx:
+        move_items(tx, [Move(item_ids(tx, order)[0], ItemStatus.PRINTED)], now=parts.clock())
+        tx.rollback()
+    assert fan_out(parts) == 0
+
+
+def test_a_later_event_of_a_piece_waits_for_the_earlier(parts: Parts, owner: Caller) -> None:
+    subscribe(parts, owner)
+    order = place(parts, owner)
+    end_review(parts, order)
+    deliver_piece(parts, order)
+    fan_out(parts)
+    seen = []
+    while dues := claim(parts):
+        streams = [due.told.item is None for due in dues]
+        assert len(set(streams)) == len(streams), "two of one stream were in the air together"
+        seen += [(due.told.event_type, due.told.current) for due in dues if due.told.item]
+        settle(parts, dues)
+    assert seen == [(ITEM, "Processing"), (ITEM, "Printed"), (ITEM, "Delivered"), (DELIVERED, "Delivered")]
+
+
+def test_one_piece_s_trouble_holds_up_no_other(parts: Parts, owner: Caller) -> None:
+    subscribe(parts, owner, type=ITEM)
+    order = place(parts, owner, people(2))
+    end_review(parts, order)
+    with parts.db.work() as tx:
+        moves = [Move(item_id, ItemStatus.PRINTED) for item_id in item_ids(tx, order)]
+        move_items(tx, moves, now=parts.clock())
+    fan_out(parts)
+    stuck, fine = claim(parts)
+    settle(parts, [stuck], "pending", next_at=parts.clock() + timedelta(hours=1))
+    settle(parts, [fine])
+    [after] = claim(parts)
+    assert after.told.item is not None
+    assert fine.told.item is not None
+    assert after.told.item["id"] == fine.told.item["id"]
+
+
+def test_a_claimed_delivery_is_not_claimed_again_before_its_lease_ends(
+    parts: Parts, clock: Clock, owner: Caller
+) -> None:
+    subscribe(parts, owner, type=ORDER)
+    place(parts, owner)
+    fan_out(parts)
+    [first] = claim(parts)
+    assert claim(parts) == []
+    clock.advance(seconds=LEASE.seconds)
+    [again] = claim(parts)
+    assert (again.id, again.told, again.attempts) == (first.id, first.told, 2)
+
+
+def test_two_pumps_share_what_is_due(parts: Parts, owner: Caller) -> None:
+    subscribe(parts, owner, type=ORDER)
+    for _ in range(2):
+        place(parts, owner)
+    fan_out(parts)
+    now = parts.clock()
+    with parts.db.work() as one, parts.db.work() as other:
+        mine = store.claim(one, most=1, lease=now + LEASE, now=now)
+        theirs = store.claim(other, most=10, lease=now + LEASE, now=now)
+    assert len({due.id for due in [*mine, *theirs]}) == len(mine) + len(theirs) == 2
+
+
+def test_a_success_counts_and_heals_the_subscription(parts: Parts, owner: Caller) -> None:
+    hook = subscribe(parts, owner, type=ORDER)
+    place(parts, owner)
+    fan_out(parts)
+    set_columns(parts, webhooks, hook.id, status="failing")
+    settle(parts, claim(parts))
+    with parts.db.work() as tx:
+        healed = store.read_webhook(tx, hook.id)
+        [row] = tx.execute(sa.select(deliveries)).all()
+    assert (healed.status, healed.invoke_count) == ("active", 1)
+    assert (row.status, row.delivered_at, row.response_status) == ("delivered", parts.clock(), 200)
+
+
+def test_a_failure_is_kept_with_its_answer_and_counts_for_nothing(parts: Parts, owner: Caller) -> None:
+    hook = subscribe(parts, owner, type=ORDER)
+    place(parts, owner)
+    fan_out(parts)
+    settle(parts, claim(parts), "failed", response_status=500, response_body="oops", error="gave up")
+    assert claim(parts) == []
+    with parts.db.work() as tx:
+        [row] = tx.execute(sa.select(deliveries)).all()
+        assert store.read_webhook(tx, hook.id).invoke_count == 0
+    assert (row.status, row.response_body, row.error) == ("failed", "oops", "gave up")
+
+
+def test_an_outcome_that_comes_after_the_lease_does_not_undo_a_success(parts: Parts, owner: Caller) -> None:
+    subscribe(parts, owner, type=ORDER)
+    place(parts, owner)
+    fan_out(parts)
+    dues = claim(parts)
+    settle(parts, dues)
+    settle(parts, dues, "pending", next_at=parts.clock())
+    assert claim(parts) == []
+
+
+def test_what_is_told_is_what_was_so_at_that_moment(parts: Parts, owner: Caller) -> None:
+    subscribe(parts, owner)
+    order = place(
+        parts, owner, [person(custom1="blue")], metadata='{"a":1.0}', qrcode_url="https://x.test/%CUSTOM1%"
+    )
+    end_review(parts, order)
+    deliver_piece(parts, order)
+    fan_out(parts)
+    creation, first = (due.told for due in claim(parts))
+    assert (creation.previous, creation.current, creation.item) == (None, "reviewing", None)
+    assert (first.previous, first.current, first.order_status) == (None, "Processing", "reviewing")
+    assert (first.metadata, first.qrcode_url) == ('{"a":1.0}', "https://x.test/blue")
+
+
+def test_a_secret_is_sealed_and_opens_for_its_own_subscription(parts: Parts, owner: Caller) -> None:
+    with parts.db.transaction(tenant(owner)) as tx:
+        hook, secret = service.subscribe(
+            tx, owner, parts.sealer, url="https://example.com", type="*", now=parts.clock()
+        )
+        sealed = bytes(tx.execute(sa.select(webhooks.c.secret_sealed)).scalar_one())
+    assert secret.encode() not in sealed
+    assert service.unseal(parts.sealer, hook.id, sealed) == secret
+
+
+def test_a_stranger_neither_reads_nor_deletes_a_subscription(parts: Parts, owner: Caller) -> None:
+    hook = subscribe(parts, owner)
+    stranger = open_account(parts, "stranger@example.com")
+    with parts.db.transaction(tenant(stranger)) as tx:
+        assert store.list_webhooks(tx, PageRequest(), sub_account_id=None).total == 0
+        for do in (store.read_webhook, store.delete_webhook):
+            with pytest.raises(NotFound):
+                do(tx, hook.id)
+    with parts.db.transaction(tenant(owner)) as tx:
+        store.delete_webhook(tx, hook.id)
+        assert store.list_webhooks(tx, PageRequest(), sub_account_id=None).rows == []
