@@ -3,7 +3,7 @@
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
@@ -12,7 +12,7 @@ import pytest
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
-from makers import Account, Clock, make_account
+from makers import Account, Build, Clock, make_account
 from quillpost import wiring
 from quillpost.cli.ground import upgrade
 from quillpost.database.embedded import EmbeddedPostgres
@@ -24,8 +24,6 @@ KEPT = {"QUILLPOST_IMB_CASES", "QUILLPOST_TEST_MOTO"}
 for name in [name for name in os.environ if name.startswith("QUILLPOST_") and name not in KEPT]:
     del os.environ[name]
 configure_logs(as_json=True, level="warning")
-
-Build = Callable[..., Parts]
 
 
 @pytest.fixture(scope="session")

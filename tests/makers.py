@@ -1,5 +1,6 @@
 """People, sends and time, made for tests."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,6 +13,9 @@ from quillpost import wiring
 from quillpost.accounts import service
 from quillpost.database.tables import sub_accounts
 from quillpost.parts import Parts
+
+Build = Callable[..., Parts]
+"""Makes parts with other settings than usual: the fixture `build`."""
 
 
 class Clock:

@@ -89,6 +89,10 @@ class CarrierFeed(Protocol):
         """What is new. Repeats are allowed: a scan seen twice changes nothing."""
         ...
 
+    def settled(self) -> None:
+        """What the last poll gave has been stored: it need not be told again."""
+        ...
+
     def expects_more(self) -> bool:
         """Whether a piece is still on its way, so that polling again soon is worth it."""
         ...
@@ -110,6 +114,8 @@ class Poster(Protocol):
     async def post(
         self, url: str, *, method: str, headers: Mapping[str, str], body: bytes
     ) -> PostOutcome: ...
+
+    async def close(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)

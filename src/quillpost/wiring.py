@@ -23,7 +23,7 @@ from quillpost.creative.shelf import Shelf, forget_expired, forget_orphans
 from quillpost.database import Database
 from quillpost.database.embedded import EmbeddedPostgres
 from quillpost.database.engine import require_reachable
-from quillpost.fulfilment import production, review
+from quillpost.fulfilment import production, review, steps
 from quillpost.fulfilment.production import Press
 from quillpost.jobs import Pulse, Runner, Task
 from quillpost.kit.errors import NotReady
@@ -159,7 +159,7 @@ def tasks(parts: Parts) -> list[Task]:
 
     return [
         Task("fulfilment.sweep", sweep),
-        Task("fulfilment.compose", step(production.compose), queue="compose"),
+        Task("fulfilment.compose", step(production.compose), queue=steps.COMPOSE_QUEUE),
         Task("fulfilment.hand_over", step(production.hand_over)),
         Task("fulfilment.follow", step(production.follow)),
         Task("tracking.poll", track),
@@ -185,7 +185,8 @@ def runner(
 
 def pump(settings: Settings, parts: Parts) -> Pump:
     poster = WebhookPoster(outbound_guard(settings), seconds=settings.webhook_seconds)
-    return Pump(parts.db, parts.sealer, poster, parts.clock)
+    answer_within = timedelta(seconds=settings.webhook_seconds)
+    return Pump(parts.db, parts.sealer, poster, parts.clock, answer_within=answer_within)
 
 
 def file_store(settings: Settings) -> FileStore:

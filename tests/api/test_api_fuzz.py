@@ -1,17 +1,12 @@
 """Machine-made calls after the API's own description: none crashes, each answer is a described one."""
 
-from collections.abc import Callable
-
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 from starlette.testclient import TestClient
 
-from makers import make_account
-from quillpost.parts import Parts
+from makers import Build, make_account
 from quillpost.web import create_app
-
-Build = Callable[..., Parts]
 
 BOUNDED = settings(
     max_examples=10,

@@ -6,11 +6,10 @@ import pytest
 from starlette.testclient import TestClient
 from traces import JSON, traces
 
-from makers import Account, make_account, postcard
+from makers import Account, Build, make_account, postcard
 from quillpost.parts import Parts
 from quillpost.web import create_app
 
-Build = Callable[..., Parts]
 LARGEST = 2_000
 
 

@@ -1,6 +1,5 @@
 """Failures have one shape, and tell a caller what to do but nothing of our inside."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,12 +7,10 @@ import pytest
 from starlette.testclient import TestClient
 from traces import logged, traces
 
-from makers import Account, people, person
+from makers import Account, Build, people, person
 from quillpost import wiring
 from quillpost.parts import Parts
 from quillpost.web import create_app
-
-Build = Callable[..., Parts]
 
 
 def test_all_faults_of_a_body_are_named_at_once(owner: Account) -> None:

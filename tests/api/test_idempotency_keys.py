@@ -1,6 +1,5 @@
 """A call made twice with one Idempotency-Key happens once and is answered twice."""
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from threading import Event
@@ -12,7 +11,7 @@ from httpx2 import Response
 from starlette.testclient import TestClient
 from traces import traces
 
-from makers import Account, Clock, count_rows, make_account, postcard
+from makers import Account, Build, Clock, count_rows, make_account, postcard
 from quillpost.accounts.rules import Caller
 from quillpost.api import idempotency
 from quillpost.api.idempotency import make_claim
@@ -21,7 +20,6 @@ from quillpost.kit.errors import Conflict, Unavailable
 from quillpost.parts import Parts
 from quillpost.web import create_app
 
-Build = Callable[..., Parts]
 HOOK = {"url": "https://example.com/hook", "type": "*"}
 
 

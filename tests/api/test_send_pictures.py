@@ -1,6 +1,6 @@
 """Pictures that a send names by address: fetched, judged, kept, or refused by the field's name."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from io import BytesIO
 
 import pytest
@@ -9,11 +9,9 @@ from PIL import Image
 from starlette.testclient import TestClient
 from traces import traces
 
-from makers import Account, make_account
+from makers import Account, Build, make_account
 from quillpost.parts import Parts
 from quillpost.web import create_app
-
-Build = Callable[..., Parts]
 
 
 def picture(form: str) -> bytes:

@@ -1,19 +1,16 @@
 """Alive, ready, and counted."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 from starlette.testclient import TestClient
 
-from makers import Account
+from makers import Account, Build
 from quillpost import wiring
 from quillpost.database.tables import accounts
 from quillpost.parts import Parts
 from quillpost.web import create_app
-
-Build = Callable[..., Parts]
 
 
 def test_health_needs_nothing(tmp_path: Path) -> None:

@@ -5,8 +5,7 @@ from fastapi import FastAPI
 from reading import Seen
 from starlette.testclient import TestClient
 
-from conftest import Build
-from makers import Account
+from makers import Account, Build
 from quillpost.pages import POLICY
 from quillpost.pages.assets import ASSETS
 from quillpost.parts import Parts

@@ -8,8 +8,7 @@ import pytest
 from httpx2 import Response
 from starlette.testclient import TestClient
 
-from conftest import Build
-from makers import Clock, make_account
+from makers import Build, Clock, make_account
 from quillpost.accounts.rules import Caller
 from quillpost.accounts.service import tenant
 from quillpost.doors import receiver as door

@@ -207,9 +207,13 @@ class Feed:
 
     def __init__(self, scans: Sequence[CarrierScan], *, more: bool) -> None:
         self._scans, self._more = scans, more
+        self.settled_times = 0
 
     def poll(self, *, now: datetime) -> Sequence[CarrierScan]:
         return self._scans
+
+    def settled(self) -> None:
+        self.settled_times += 1
 
     def expects_more(self) -> bool:
         return self._more
@@ -221,6 +225,7 @@ def test_a_poll_comes_back_while_pieces_are_on_their_way(parts: Parts, owner: Ca
     feed = Feed(journey(parts, *codes(parts, order))[:2], more=more)
     worlds = {"test": replace(parts.worlds["test"], carrier=feed)}
     service.poll(parts.db, worlds, now=parts.clock())
+    assert feed.settled_times == 1
     assert statuses(parts, order) == ["In Local Area"]
     with parts.db.work() as tx:
         polls = sa.text("select count(*) from procrastinate_jobs where task_name = 'tracking.poll'")

@@ -33,5 +33,12 @@ def configure_logs(*, as_json: bool, level: str = "info") -> None:
         cache_logger_on_first_use=False,
     )
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(name)s: %(message)s")
-    # The engine's own lines repeat ours, and its argument dumps are not for a log.
-    logging.getLogger("procrastinate").setLevel(logging.ERROR)
+    # The engine's own lines repeat ours; what is left of them says what broke, without the whole stack.
+    engine = logging.getLogger("procrastinate")
+    engine.setLevel(logging.ERROR)
+    engine.addFilter(_without_stack)
+
+
+def _without_stack(record: logging.LogRecord) -> bool:
+    record.exc_info = record.exc_text = None
+    return True

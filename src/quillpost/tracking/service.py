@@ -46,6 +46,7 @@ def poll(db: Database, worlds: Mapping[str, World], *, now: datetime) -> None:
                 ingest(tx, scans, now=now)
             if world.carrier.expects_more():
                 jobs.wake(tx, POLL, at=now + world.poll_every - timedelta(seconds=1))
+        world.carrier.settled()
 
 
 def ingest(tx: Tx, scans: Sequence[CarrierScan], *, now: datetime) -> int:

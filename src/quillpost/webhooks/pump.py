@@ -9,14 +9,13 @@ import random
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import Protocol
 
 import structlog
 
 from quillpost.database import Database
 from quillpost.kit import standard_webhooks
 from quillpost.kit.errors import Unavailable
-from quillpost.kit.sealing import Sealer
+from quillpost.kit.sealing import SealBroken, Sealer
 from quillpost.ports import Poster, PostOutcome
 from quillpost.webhooks import rules, service, store
 
@@ -24,20 +23,22 @@ log = structlog.get_logger(__name__)
 
 FACTS_AT_ONCE = 1_000
 IN_FLIGHT = 100
-LEASE = timedelta(seconds=60)
 IDLE_SECONDS = 0.5
 
 
-class ClosingPoster(Poster, Protocol):
-    """The pump is its poster's only user, and lets it go when it stops."""
-
-    async def close(self) -> None: ...
-
-
 class Pump:
+    """`answer_within` is the time a receiver has; a lease lasts well beyond it."""
+
     def __init__(
-        self, db: Database, sealer: Sealer, poster: ClosingPoster, clock: Callable[[], datetime]
+        self,
+        db: Database,
+        sealer: Sealer,
+        poster: Poster,
+        clock: Callable[[], datetime],
+        *,
+        answer_within: timedelta,
     ) -> None:
+        self._lease = answer_within * 2 + timedelta(seconds=30)
         self._db = db
         self._sealer = sealer
         self._poster = poster
@@ -52,6 +53,10 @@ class Pump:
                 busy = await self._round()
             except Unavailable as away:
                 log.warning("webhooks.waiting", error=away.message)
+                busy = False
+            except Exception:
+                # One delivery that cannot be handled must not silence all the others.
+                log.exception("webhooks.stumbled")
                 busy = False
             if not busy:
                 await self._idle(stop)
@@ -80,6 +85,8 @@ class Pump:
 
     def _land(self, task: asyncio.Task[None]) -> None:
         self._flying.discard(task)
+        if not task.cancelled() and (fault := task.exception()):
+            log.error("webhooks.delivery_stumbled", error=repr(fault))
         self._landed.set()
 
     def _fan_out(self) -> int:
@@ -89,28 +96,30 @@ class Pump:
     def _claim(self, most: int) -> list[store.Due]:
         now = self._clock()
         with self._db.work() as tx:
-            return store.claim(tx, most=most, lease=now + LEASE, now=now)
+            return store.claim(tx, most=most, lease=now + self._lease, now=now)
 
     async def _deliver(self, due: store.Due) -> None:
-        secret = service.unseal(self._sealer, due.webhook_id, due.secret_sealed)
         url, body = due.url, b""
         if due.verb == "get":
             url += ("&" if "?" in url else "?") + rules.query(due.told)
         else:
             # What was sent once is sent again to the letter.
             body = due.sent.encode() if due.sent else rules.body(due.told)
-        signature = standard_webhooks.sign(
-            [secret], message_id=due.told.event_id, at=self._clock(), body=body
-        )
-        outcome = await self._poster.post(
-            url,
-            method=due.verb.upper(),
-            headers={"content-type": "application/json", **signature},
-            body=body,
-        )
+        outcome = await self._attempt(due, url, body)
         # If the outcome cannot be recorded, the lease runs out and the delivery is made again.
         with suppress(Unavailable):
             await asyncio.to_thread(self._record, due, body.decode() or url, outcome)
+
+    async def _attempt(self, due: store.Due, url: str, body: bytes) -> PostOutcome:
+        try:
+            secret = service.unseal(self._sealer, due.webhook_id, due.secret_sealed)
+        except SealBroken:
+            return PostOutcome(None, error="The secret cannot be opened with this installation's key.")
+        signature = standard_webhooks.sign(
+            [secret], message_id=due.told.event_id, at=self._clock(), body=body
+        )
+        headers = {"content-type": "application/json", **signature}
+        return await self._poster.post(url, method=due.verb.upper(), headers=headers, body=body)
 
     def _record(self, due: store.Due, sent: str, outcome: PostOutcome) -> None:
         now = self._clock()

@@ -10,5 +10,7 @@ class NoFeed:
     def poll(self, *, now: datetime) -> Sequence[CarrierScan]:  # noqa: ARG002
         return ()
 
+    def settled(self) -> None: ...
+
     def expects_more(self) -> bool:
         return False

@@ -22,9 +22,6 @@ BY_NAME = {
 LAST_SIGHTING = 1.05
 """Jitter delays a sighting by at most this share of its time."""
 
-FORGOTTEN = 2.0
-"""A job is reported on long past its last sighting: a report that a crash swallowed comes again."""
-
 
 class SandboxCarrier:
     def __init__(self, store: FileStore, folder: str, *, journey: timedelta) -> None:
@@ -32,20 +29,25 @@ class SandboxCarrier:
         self._jobs = FolderPartner(store, folder)
         self._journey = journey
         self._in_the_mail = False
+        self._arrived: list[str] = []
 
     def poll(self, *, now: datetime) -> Sequence[CarrierScan]:
         scans: list[CarrierScan] = []
-        self._in_the_mail = False
+        self._in_the_mail, self._arrived = False, []
         for dropped in list(self._store.keys(f"{MAILBOX}/")):
             mailed_at = datetime.fromisoformat(self._store.get(dropped).decode())
             for piece in self._jobs.manifest(dropped.removeprefix(f"{MAILBOX}/")):
                 if piece["tracking"]:
                     scans.extend(self._sightings(piece, mailed_at, now))
-            if now >= mailed_at + self._journey * FORGOTTEN:
-                self._store.delete(dropped)
+            if now >= mailed_at + self._journey * LAST_SIGHTING:
+                self._arrived.append(dropped)
             else:
                 self._in_the_mail = True
         return scans
+
+    def settled(self) -> None:
+        for dropped in self._arrived:
+            self._store.delete(dropped)
 
     def expects_more(self) -> bool:
         return self._in_the_mail

@@ -1,0 +1,99 @@
+"""A sender with a subscription, over a database and a home that worker processes share with the test."""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from event_receiver import EventReceiver, Received
+from processes import FAST, until
+from starlette.testclient import TestClient
+
+from makers import Account, make_account
+from quillpost import wiring
+from quillpost.parts import Parts
+from quillpost.web import create_app
+
+RENEW = sa.text("update deliveries set next_at = now() where status = 'pending' and attempts > 0")
+IN_THE_AIR = sa.text("select event_id::text from deliveries where status = 'pending' and attempts > 0")
+UNFINISHED = sa.text(
+    """select (select count(*) from orders where status not in ('fulfilled', 'cancelled'))
+            + (select count(*) from batches where status <> 'mailed')
+            + (select count(*) from fact_queue)
+            + (select count(*) from deliveries where status <> 'delivered')
+            + (select count(*) from procrastinate_jobs where status = 'doing')"""
+)
+
+
+@dataclass(frozen=True)
+class Office:
+    parts: Parts
+    sender: Account
+    receiver: EventReceiver
+    settings: dict[str, str]
+    path: str
+
+    @property
+    def files(self) -> Path:
+        return Path(self.settings["QUILLPOST_HOME"]) / "files"
+
+    def received(self) -> list[Received]:
+        return self.receiver.at(self.path)
+
+    def rows(self, query: str, **values: Any) -> list[tuple[Any, ...]]:
+        with self.parts.db.work() as tx:
+            return [tuple(row) for row in tx.execute(sa.text(query), values)]
+
+    def value(self, query: str, **values: Any) -> Any:
+        return self.rows(query, **values)[0][0]
+
+    def let_leases_end(self) -> list[str]:
+        """As if the time had passed that a dead worker's deliveries are waited for; the events' ids."""
+        with self.parts.db.work() as tx:
+            in_the_air = list(tx.execute(IN_THE_AIR).scalars())
+            tx.execute(RENEW)
+        return in_the_air
+
+    def wait_for_the_end(self) -> None:
+        """Until every order has ended, every batch is in the mail, and everyone was told."""
+        until(lambda: self.value(UNFINISHED.text) == 0, what="all orders ended and all events delivered")
+
+    def statuses(self) -> dict[int, list[str]]:
+        """The statuses that each item passed through, in order, as its facts have them."""
+        passed: dict[int, list[str]] = {}
+        for item, status in self.rows(
+            "select item_id, current from facts where item_id is not null order by id"
+        ):
+            passed.setdefault(item, []).append(status)
+        return passed
+
+    def books(self, order_id: int | None = None) -> dict[str, int]:
+        """What stands in each book, of one order or of all."""
+        books: Counter[str] = Counter()
+        for source, target, cents in self.rows(
+            "select source, target, cents from ledger_moves where order_id = coalesce(:order_id, order_id)",
+            order_id=order_id,
+        ):
+            books[source] -= cents
+            books[target] += cents
+        return dict(books)
+
+
+@contextmanager
+def opened_office(conninfo: str, home: Path, receiver: EventReceiver, **settings: str) -> Iterator[Office]:
+    """The sender's calls are answered in the test's own process; the work waits for a worker."""
+    environment = {**FAST, "QUILLPOST_HOME": str(home), "QUILLPOST_DATABASE_URL": conninfo, **settings}
+    chosen = {name.removeprefix("QUILLPOST_").lower(): value for name, value in environment.items()}
+    parts = wiring.build(wiring.Settings.model_validate(chosen), conninfo)
+    path = f"/{home.name}"
+    try:
+        with TestClient(create_app(parts), base_url="http://quillpost.test") as http:
+            sender = make_account(parts, http, "owner@example.com")
+            subscribed = sender.post("/webhooks", {"url": receiver.url(path), "type": "*"})
+            assert subscribed.status_code == 201, subscribed.text
+            yield Office(parts, sender, receiver, environment, path)
+    finally:
+        parts.db.close()

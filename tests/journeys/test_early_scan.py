@@ -1,0 +1,28 @@
+"""The carrier may see a piece before the printer has said that it is printed."""
+
+from sqlalchemy import text
+
+from makers import Account, Clock, carry_on
+from quillpost.parts import Parts
+from quillpost.ports import CarrierScan
+from quillpost.tracking import service
+
+WAY = ["Processing", "Printed", "In Transit", "In Local Area", "Processed for Delivery", "Delivered"]
+TOLD = text("select current from facts where item_id is not null order by id")
+MOVES = text("select kind from ledger_moves order by id")
+
+
+def test_an_early_scan_counts_and_the_piece_is_paid_once(owner: Account, parts: Parts, clock: Clock) -> None:
+    assert owner.send().status_code == 200
+    carry_on(parts, clock, seconds=12)
+    with parts.db.work() as tx:
+        tracking = tx.execute(text("select tracking from items")).scalar_one()
+        assert list(tx.execute(TOLD).scalars()) == ["Processing"]
+        scan = CarrierScan(tracking=tracking, phase="1", at=clock.now(), raw={})
+        service.ingest(tx, [scan], now=clock.now())
+        assert list(tx.execute(TOLD).scalars()) == ["Processing", "Printed", "In Transit"]
+
+    carry_on(parts, clock, seconds=40)
+    with parts.db.work() as tx:
+        assert list(tx.execute(TOLD).scalars()) == WAY
+        assert list(tx.execute(MOVES).scalars()) == ["authorise", "capture"]

@@ -1,0 +1,159 @@
+"""Jobs: there exactly if their transaction is, run by whoever lives, and forgotten in the end."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import psycopg
+import pytest
+import sqlalchemy as sa
+from processes import until
+
+from quillpost import jobs
+from quillpost.database import Database
+from quillpost.database.engine import as_role
+from quillpost.jobs import Pulse, Runner, Task
+
+BREAK_CONNECTIONS = """
+    select pg_terminate_backend(pid) from pg_stat_activity
+     where datname = current_database() and pid <> pg_backend_pid()
+    """
+
+
+@pytest.fixture
+def db(conninfo: str) -> Iterator[Database]:
+    db = Database(conninfo)
+    yield db
+    db.close()
+
+
+@contextmanager
+def running(conninfo: str, *tasks: Task) -> Iterator[None]:
+    """A worker for these tasks, on a thread of its own."""
+    runner = Runner(as_role(conninfo, "quillpost_worker"), tasks, pulse=Pulse(0.2, 1))
+    loop, stop = asyncio.new_event_loop(), asyncio.Event()
+
+    def work() -> None:
+        loop.run_until_complete(runner.run(stop))
+        loop.run_until_complete(loop.shutdown_default_executor())
+        loop.close()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        loop.call_soon_threadsafe(stop.set)
+        thread.join()
+
+
+def statuses(db: Database, task: str) -> list[str]:
+    with db.work() as tx:
+        rows = tx.execute(
+            sa.text("select status::text from procrastinate_jobs where task_name = :task order by id"),
+            {"task": task},
+        )
+        return list(rows.scalars())
+
+
+def signalling(event: threading.Event) -> Callable[..., None]:
+    def run(**_arguments: int) -> None:
+        event.set()
+
+    return run
+
+
+def test_a_job_of_a_transaction_that_rolls_back_does_not_exist(db: Database) -> None:
+    def fail_after_deferring() -> None:
+        with db.work() as tx:
+            jobs.defer(tx, "greet", number=1)
+            jobs.wake(tx, "look", at=tx.execute(sa.text("select now()")).scalar_one())
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        fail_after_deferring()
+    assert statuses(db, "greet") == statuses(db, "look") == []
+
+
+def test_a_job_runs_once_its_transaction_has_committed(db: Database, conninfo: str) -> None:
+    ran = threading.Event()
+    with running(conninfo, Task("greet", signalling(ran))):
+        with db.work() as tx:
+            jobs.defer(tx, "greet", number=1)
+            assert not ran.is_set()
+        assert ran.wait(30)
+        until(lambda: statuses(db, "greet") == ["succeeded"], what="the job done")
+
+
+def test_a_periodic_task_runs_by_itself(conninfo: str) -> None:
+    ran = threading.Event()
+    with running(conninfo, Task("tick", signalling(ran), every="* * * * * *")):
+        assert ran.wait(30)
+
+
+def test_a_job_that_fails_is_tried_again(db: Database, conninfo: str) -> None:
+    attempts: list[int] = []
+
+    def fail_once(number: int) -> None:
+        attempts.append(number)
+        if len(attempts) == 1:
+            raise InterruptedError
+
+    with running(conninfo, Task("stumble", fail_once)):
+        with db.work() as tx:
+            jobs.defer(tx, "stumble", number=7)
+        until(lambda: statuses(db, "stumble") == ["succeeded"], what="the job done")
+    assert attempts == [7, 7]
+
+
+def test_a_job_whose_workers_keep_dying_is_set_aside(db: Database, conninfo: str) -> None:
+    ran = threading.Event()
+    with db.work() as tx:
+        jobs.defer(tx, "deadly", number=1)
+        tx.execute(sa.text("update procrastinate_jobs set attempts = 5, status = 'doing'"))
+    with running(conninfo, Task("deadly", signalling(ran))):
+        until(lambda: statuses(db, "deadly") == ["failed"], what="the job set aside")
+    assert not ran.is_set()
+
+
+def test_finished_jobs_are_forgotten_after_three_days_and_failed_ones_kept(
+    db: Database, conninfo: str
+) -> None:
+    with db.work() as tx:
+        for task in ("old", "old_failure", "recent"):
+            jobs.defer(tx, task, number=1)
+        for status in ("doing", "succeeded"):
+            tx.execute(
+                sa.text(
+                    """update procrastinate_jobs
+                          set status = case when task_name = 'old_failure' and :status = 'succeeded'
+                                            then 'failed' else :status end::procrastinate_job_status"""
+                ),
+                {"status": status},
+            )
+        tx.execute(
+            sa.text(
+                """update procrastinate_events set at = at - interval '73 hours' where job_id in (
+                       select id from procrastinate_jobs where task_name like 'old%')"""
+            )
+        )
+        jobs.defer(tx, "jobs.forget_finished", timestamp=0)
+    with running(conninfo):
+        until(lambda: statuses(db, "jobs.forget_finished") == ["succeeded"], what="the tidying done")
+    assert statuses(db, "old") == []
+    assert statuses(db, "old_failure") == ["failed"]
+    assert statuses(db, "recent") == ["succeeded"]
+
+
+def test_a_worker_outlives_broken_connections(db: Database, conninfo: str) -> None:
+    first, second = threading.Event(), threading.Event()
+    with running(conninfo, Task("first", signalling(first)), Task("second", signalling(second))):
+        with db.work() as tx:
+            jobs.defer(tx, "first", number=1)
+        assert first.wait(30)
+        with psycopg.connect(conninfo) as admin:
+            admin.execute(BREAK_CONNECTIONS)
+        with db.work() as tx:
+            jobs.defer(tx, "second", number=1)
+        assert second.wait(30)

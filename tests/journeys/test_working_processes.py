@@ -1,0 +1,89 @@
+"""The two halves as processes of their own, in every arrangement that an operator may choose."""
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from event_receiver import EventReceiver
+from office import Office, opened_office
+from processes import PATIENCE, Nursery, Service, answers, free_port, until
+from verdict import assert_all_happened_once
+
+from makers import people
+
+PIECES = 2
+
+
+@pytest.fixture
+def office(conninfo: str, home: Path, receiver: EventReceiver) -> Iterator[Office]:
+    with opened_office(conninfo, home, receiver) as office:
+        yield office
+
+
+def send(url: str, office: Office) -> Any:
+    body = {"recipients": people(PIECES), "message": "Hello!"}
+    headers = {"Authorization": f"Bearer {office.sender.token}"}
+    sent = httpx2.post(f"{url}/api/v2/send/postcard", json=body, headers=headers, timeout=PATIENCE)
+    return sent.raise_for_status().json()
+
+
+def test_two_workers_with_a_queue_each_do_the_work_of_a_server_without_jobs(
+    office: Office, nursery: Nursery
+) -> None:
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    server = nursery.start("serve", "--no-jobs", "--port", str(port), settings=office.settings)
+    until(lambda: answers(url, "/health"), what="the server alive")
+    assert not answers(url), "a server is not ready while nobody works"
+
+    composing = nursery.start("work", "--queues", "compose", settings=office.settings)
+    everything_else = nursery.start(
+        "work", "--queues", "default", "--concurrency", "2", settings=office.settings
+    )
+    until(lambda: answers(url), what="the server ready")
+    send(url, office)
+    office.wait_for_the_end()
+    assert [command.stop() for command in (composing, everything_else)] == [0, 0]
+    assert server.stop() == 0, server.output
+
+    assert_all_happened_once(office, pieces=PIECES, in_the_air=[])
+    assert "batch.composed" in composing.output
+    assert "batch.composed" not in everything_else.output
+    assert "batch.printed" in everything_else.output
+
+
+def test_two_workers_of_one_queue_do_nothing_twice(office: Office, nursery: Nursery) -> None:
+    workers = [nursery.start("work", settings=office.settings) for _ in range(2)]
+    assert office.sender.send(recipients=people(PIECES)).status_code == 200
+    office.wait_for_the_end()
+    assert [worker.stop() for worker in workers] == [0, 0]
+    assert_all_happened_once(office, pieces=PIECES, in_the_air=[])
+
+
+def test_a_server_of_two_processes_serves_and_works(office: Office, tmp_path: Path) -> None:
+    service = Service(tmp_path / "serve.log", "--workers", "2", port=free_port(), **office.settings)
+    try:
+        service.ready()
+        send(service.url, office)
+        office.wait_for_the_end()
+        assert service.stop() == 0, service.output
+    finally:
+        service.kill()
+    assert "Traceback" not in service.output
+    assert_all_happened_once(office, pieces=PIECES, in_the_air=[])
+
+
+def test_a_worker_that_is_asked_to_stop_finishes_its_step(office: Office, nursery: Nursery) -> None:
+    worker = nursery.start("work", settings=office.settings)
+    assert office.sender.send(recipients=people(PIECES)).status_code == 200
+    until(lambda: office.value("select count(*) from batches") == 1, what="a batch made")
+    assert worker.stop(signal.SIGINT) == 0, worker.output
+    assert office.value("select count(*) from procrastinate_jobs where status = 'doing'") == 0
+
+    another = nursery.start("work", settings=office.settings)
+    office.wait_for_the_end()
+    assert another.stop() == 0
+    assert_all_happened_once(office, pieces=PIECES, in_the_air=[])
