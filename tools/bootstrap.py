@@ -7,6 +7,7 @@ interrupted one has no stamp and is made again.
 
 from __future__ import annotations
 
+import compileall
 import fcntl
 import hashlib
 import os
@@ -47,6 +48,7 @@ class Environment:
         into = ["--python", str(self._python)]
         _run(uv, "pip", "sync", *into, "--compile-bytecode", "--require-hashes", str(self.packages))
         if self.holds_quillpost:
+            compileall.compile_dir(ROOT / "src", quiet=2)  # the venv's Python is this one
             built_with = ["--build-constraints", str(BUILD_PACKAGES)]
             _run(uv, "pip", "install", *into, "--no-deps", *built_with, "--editable", str(ROOT))
         self._stamp.write_text(f"{_place_and_python()}\n{self._digest()}\n")

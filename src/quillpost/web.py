@@ -19,6 +19,8 @@ from quillpost.doors.docs_page import add_docs_page
 from quillpost.pages import assets
 from quillpost.parts import Parts
 
+WARM_UP_AFTER_SECONDS = 1.5
+
 Background = Callable[[], AbstractAsyncContextManager[None]]
 
 
@@ -30,11 +32,10 @@ def create_app(parts: Parts, background: Background | None = None) -> FastAPI:
         if background is None:
             yield
         else:
-            # The first send should not wait for fonts to be read.
-            warming = asyncio.create_task(asyncio.to_thread(_warm))
+            warming = asyncio.create_task(_warm_up())
             async with background():
                 yield
-            await warming
+            warming.cancel()
 
     app = FastAPI(
         title="Quillpost",
@@ -66,9 +67,11 @@ def create_app(parts: Parts, background: Background | None = None) -> FastAPI:
     return app
 
 
-def _warm() -> None:
-    hand()
-    plain_face()
+async def _warm_up() -> None:
+    """The first send should not wait for fonts to be read; nor should the start, so it goes first."""
+    await asyncio.sleep(WARM_UP_AFTER_SECONDS)
+    await asyncio.to_thread(hand)
+    await asyncio.to_thread(plain_face)
 
 
 _Gate: Any = Gate
