@@ -14,7 +14,7 @@ import typer
 from rich.console import Console, Group
 from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
+from rich.table import Column, Table
 
 from quillpost.cli.demo_service import demo_service
 from quillpost.cli.outsider import Outsider
@@ -226,14 +226,15 @@ def _collect(caller: Outsider, order: Sent, print_jobs: Path | None) -> None:
 
 
 def _outcome(sent: Sequence[Sent]) -> Table:
-    table = Table("Piece", "Order", "Recipient", "Ended as", "Why", "As it should", title="What happened")
+    columns = [Column(name, no_wrap=True) for name in ("Piece", "Recipient", "Ended as")]
+    table = Table(*columns, "Why", "✓", title="What happened")
     for order in sent:
         ends = {guest.name: guest.end for guest in GUESTS}
         for item in order.items:
             name = item["recipient"]["name"]
-            as_it_should = "yes" if item["status"] == ends[name] else "[bold red]no[/]"
-            why = item["failure"] or ""
-            table.add_row(order.piece.name, str(order.order_id), name, item["status"], why, as_it_should)
+            verdict = "[green]✓[/]" if item["status"] == ends[name] else "[bold red]✗[/]"
+            piece = order.piece.name.removeprefix("postcard-")
+            table.add_row(piece, name, item["status"], item["failure"] or "", verdict)
         table.add_section()
     return table
 
