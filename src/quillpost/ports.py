@@ -84,17 +84,25 @@ class CarrierScan:
     raw: Mapping[str, object]
 
 
+@dataclass(frozen=True, slots=True)
+class CarrierReport:
+    """What one poll brought. `receipt` names, in the feed's own words, what it need not tell again once the
+    scans are stored. `expects_more`: a piece is still on its way, so polling again soon is worth it."""
+
+    scans: Sequence[CarrierScan]
+    receipt: tuple[str, ...] = ()
+    expects_more: bool = False
+
+
 class CarrierFeed(Protocol):
-    def poll(self, *, now: datetime) -> Sequence[CarrierScan]:
+    """Keeps nothing between calls: several polls may run at once."""
+
+    def poll(self, *, now: datetime) -> CarrierReport:
         """What is new. Repeats are allowed: a scan seen twice changes nothing."""
         ...
 
-    def settled(self) -> None:
-        """What the last poll gave has been stored: it need not be told again."""
-        ...
-
-    def expects_more(self) -> bool:
-        """Whether a piece is still on its way, so that polling again soon is worth it."""
+    def settled(self, receipt: tuple[str, ...]) -> None:
+        """The scans of the report with this receipt have been stored. Said twice, it changes nothing."""
         ...
 
 

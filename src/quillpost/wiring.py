@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from quillpost.accounts import service as accounts
 from quillpost.adapters.carrier.none import NoFeed
 from quillpost.adapters.carrier.sandbox import SandboxCarrier
 from quillpost.adapters.files.objects import folder_store, s3_store
@@ -30,6 +31,7 @@ from quillpost.kit.errors import NotReady
 from quillpost.kit.sealing import Sealer, load_or_create_key
 from quillpost.kit.signed_links import LinkSigner
 from quillpost.kit.turns import Turn
+from quillpost.orders.service import SWEEP
 from quillpost.parts import Limits, Parts
 from quillpost.ports import FileStore, World
 from quillpost.settings import Settings as Settings
@@ -138,36 +140,33 @@ def build(
 
 def tasks(parts: Parts) -> list[Task]:
     """Everything that workers do."""
-    press, clock = parts.press, parts.clock
+    db, press, shelf = parts.db, parts.press, parts.shelf
 
-    def step(do: Callable[..., None]) -> Callable[..., None]:
-        def run(batch_id: int) -> None:
-            do(press, batch_id, now=clock())
+    def timed(do: Callable[..., object], *known: object) -> Callable[..., None]:
+        """The work with the moment at which it runs."""
+
+        def run(**args: int) -> None:
+            do(*known, **args, now=parts.clock())
 
         return run
 
-    def sweep() -> None:
-        review.sweep(parts.db, parts.worlds, now=clock())
-
-    def track() -> None:
-        tracking.poll(parts.db, parts.worlds, now=clock())
-
-    def tidy() -> None:
-        forget_expired(parts.db, parts.shelf, now=clock())
-        forget_orphans(parts.db, parts.shelf, now=clock())
-        idempotency.forget_expired(parts.db, now=clock())
-
+    sweep = timed(review.sweep, db, parts.worlds)
+    track = timed(tracking.poll, db, parts.worlds)
     return [
-        Task("fulfilment.sweep", sweep),
-        Task("fulfilment.compose", step(production.compose), queue=steps.COMPOSE_QUEUE),
-        Task("fulfilment.hand_over", step(production.hand_over)),
-        Task("fulfilment.follow", step(production.follow)),
-        Task("tracking.poll", track),
+        Task(SWEEP, sweep),
+        Task(steps.COMPOSE, timed(production.compose, press), queue=steps.COMPOSE_QUEUE),
+        Task(steps.HAND_OVER, timed(production.hand_over, press)),
+        Task(steps.FOLLOW, timed(production.follow, press)),
+        Task(tracking.POLL, track),
         # Backstops: whatever a wake-up that was lost should have started.
         Task("fulfilment.sweep_again", sweep, every="* * * * *"),
         Task("fulfilment.resume", partial(production.resume, press), every="* * * * *"),
         Task("tracking.poll_again", track, every="* * * * *"),
-        Task("files.tidy", tidy, every="23 * * * *"),
+        # Housekeeping.
+        Task("files.forget_expired", timed(forget_expired, db, shelf), every="23 * * * *"),
+        Task("files.forget_orphans", timed(forget_orphans, db, shelf), every="37 3 * * *"),
+        Task("idempotency.forget_expired", timed(idempotency.forget_expired, db), every="29 * * * *"),
+        Task("accounts.forget_windows", partial(accounts.forget_windows, db), every="31 * * * *"),
     ]
 
 

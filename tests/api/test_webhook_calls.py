@@ -1,11 +1,13 @@
 """Subscribing to events, and reading and ending subscriptions."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from traces import FORM, traces
 
-from makers import Account, make_sub_account, make_teammate
+from makers import Account, make_account, make_sub_account, make_teammate
+from quillpost.accounts import service as accounts
 from quillpost.parts import Parts
 
 URL = "https://example.com/hook"
@@ -95,9 +97,25 @@ def test_the_verb_is_read_in_any_case(owner: Account, given: str, taken: str) ->
     assert subscribe(owner, verb=given).json()["verb"] == taken
 
 
-def test_the_mode_is_the_tokens_unless_asked_for(owner: Account) -> None:
-    assert subscribe(owner).json()["mode"] == "test"
-    assert subscribe(owner, mode="live").json()["mode"] == "live"
+@pytest.mark.parametrize(("mode", "other"), [("test", "live"), ("live", "test")])
+def test_the_mode_is_the_tokens_own(parts: Parts, owner: Account, mode: str, other: str) -> None:
+    caller = make_account(parts, owner.http, "caller@example.com", mode=mode)
+    assert [subscribe(caller, mode=asked).json()["mode"] for asked in (None, mode)] == [mode, mode]
+    before = traces(parts)
+    refused = subscribe(caller, mode=other)
+    assert refused.status_code == 422
+    assert refused.json()["errors"] == {"mode": [f"Use a {other} token to subscribe to {other} events."]}
+    assert traces(parts) == before
+
+
+def test_a_test_token_neither_sees_nor_ends_a_live_subscription(owner: Account, parts: Parts) -> None:
+    with parts.db.work() as tx:
+        token = accounts.mint_token(tx, owner.id, mode="live", name="live", now=parts.clock())
+    live = replace(owner, token=token)
+    hook = subscribe(live).json()["id"]
+    assert owner.get("/webhooks").json()["data"] == []
+    assert [owner.call(how, f"/webhooks/{hook}").status_code for how in ("GET", "DELETE")] == [404, 404]
+    assert live.get(f"/webhooks/{hook}").status_code == 200
 
 
 def test_a_form_subscribes_too(owner: Account) -> None:

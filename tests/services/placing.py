@@ -10,7 +10,7 @@ from makers import person
 from quillpost.accounts import service as accounts
 from quillpost.accounts.rules import Caller
 from quillpost.audience.rules import examine
-from quillpost.composition.content import ReturnAddress
+from quillpost.composition.content import ReturnAddress, Sender
 from quillpost.database import Tx
 from quillpost.database.tables import facts, items, ledger_moves, orders
 from quillpost.orders import service
@@ -53,6 +53,7 @@ def place(
     ready = service.Prepared(
         Wish(**wanted),
         [(someone, 0 if someone.refusal else cents, None) for someone in everyone],
+        Sender("Dana Whitfield", None),
         ReturnAddress(name="Dana", address="1 Elm St", city="Austin", province="TX", postal_code="78702"),
         front_file_id=None,
         background_file_id=None,

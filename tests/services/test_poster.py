@@ -64,6 +64,14 @@ def test_a_get_delivery_has_no_body() -> None:
     assert body == b""
 
 
+def test_a_get_delivery_with_a_long_query_is_made() -> None:
+    path = "/hook?order.metadata=" + "x" * 5_000
+    with StandIn(saying("HTTP/1.1 204 No Content")) as server:
+        poster = WebhookPoster(OutboundGuard(allow=frozenset({server.place})))
+        assert deliver_by(poster, server.url(path), "GET", b"") == PostOutcome(status=204)
+        assert server.requests[0].startswith(f"GET {path} HTTP/1.1\r\n".encode())
+
+
 @pytest.mark.parametrize("status", [400, 410, 500])
 def test_a_refusal_is_an_outcome_with_its_status(status: int) -> None:
     with StandIn(saying(f"HTTP/1.1 {status} No\nContent-Length: 2", b"no")) as server:

@@ -40,17 +40,21 @@ def keep(parts: Parts, who: Caller, *, days: int | None = None) -> Kept:
 def test_a_file_comes_back_as_it_was(parts: Parts, owner: Caller) -> None:
     kept = keep(parts, owner)
     with parts.db.transaction(tenant(owner)) as tx:
-        assert parts.shelf.read(tx, kept.id) == PICTURE
+        key = parts.shelf.key_of(tx, kept.id)
+        assert key == kept.key
+        assert parts.shelf.find(tx, PICTURE, purpose="creative") == kept.id
         row = tx.execute(sa.select(files)).one()
     assert (row.size, row.content_type, row.purpose) == (len(PICTURE), "image/png", "creative")
     assert bytes(row.sha256) == kept.sha256
+    assert parts.shelf.store.get(key) == PICTURE
 
 
 def test_a_stranger_s_file_is_not_there(parts: Parts, owner: Caller) -> None:
     kept = keep(parts, owner)
     stranger = open_account(parts, "stranger@example.com")
     with parts.db.transaction(tenant(stranger)) as tx:
-        assert parts.shelf.read(tx, kept.id) is None
+        assert parts.shelf.key_of(tx, kept.id) is None
+        assert parts.shelf.find(tx, PICTURE, purpose="creative") is None
 
 
 def test_a_file_past_its_time_is_gone_with_its_row(parts: Parts, clock: Clock, owner: Caller) -> None:
@@ -58,8 +62,9 @@ def test_a_file_past_its_time_is_gone_with_its_row(parts: Parts, clock: Clock, o
     clock.advance(days=2)
     assert forget_expired(parts.db, parts.shelf, now=parts.clock()) == 1
     with parts.db.transaction(tenant(owner)) as tx:
-        assert parts.shelf.read(tx, short.id) is None
-        assert parts.shelf.read(tx, long.id) == parts.shelf.read(tx, for_good.id) == PICTURE
+        assert parts.shelf.key_of(tx, short.id) is None
+        assert parts.shelf.key_of(tx, long.id) == long.key
+        assert parts.shelf.find(tx, PICTURE, purpose="creative") == for_good.id, "the others will go"
     with pytest.raises(FileMissing):
         parts.shelf.store.get(short.key)
     assert forget_expired(parts.db, parts.shelf, now=parts.clock()) == 0

@@ -1,12 +1,11 @@
 """The outbox: who is told of what, in which order, and by whom."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date, timedelta
-from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from outbox import LEASE, addressed, claim, fan_out, set_columns, settle, subscribe
 from placing import end_review, item_ids, open_account, place
 from tenant_rows import insert_least
 
@@ -21,9 +20,9 @@ from quillpost.orders.records import Order
 from quillpost.orders.rules import ItemStatus
 from quillpost.parts import Parts
 from quillpost.webhooks import service, store
-
-ORDER, ITEM, DELIVERED = "order.status_update", "order_item.status_update", "order_item.delivered"
-LEASE = timedelta(seconds=60)
+from quillpost.webhooks.rules import DELIVERED
+from quillpost.webhooks.rules import ITEM_STATUS as ITEM
+from quillpost.webhooks.rules import ORDER_STATUS as ORDER
 
 
 @pytest.fixture
@@ -31,56 +30,11 @@ def owner(parts: Parts) -> Caller:
     return open_account(parts)
 
 
-def subscribe(parts: Parts, who: Caller, **how: Any) -> store.Webhook:
-    wanted = {"url": "https://example.com/hook", "type": "*"} | how
-    with parts.db.transaction(tenant(who)) as tx:
-        return service.subscribe(tx, who, parts.sealer, now=parts.clock(), **wanted)[0]
-
-
-def fan_out(parts: Parts, most: int = 1_000) -> int:
-    with parts.db.work() as tx:
-        return store.fan_out(tx, most=most, now=parts.clock())
-
-
-def claim(parts: Parts, most: int = 100) -> list[store.Due]:
-    with parts.db.work() as tx:
-        return store.claim(tx, most=most, lease=parts.clock() + LEASE, now=parts.clock())
-
-
-def settle(parts: Parts, dues: Sequence[store.Due], status: str = "delivered", **how: Any) -> None:
-    """What came of the attempts."""
-    with parts.db.work() as tx:
-        for due in dues:
-            outcome: dict[str, Any] = {
-                "response_status": 200,
-                "response_body": "",
-                "error": None,
-                "next_at": None,
-            } | how
-            store.record_outcome(tx, due, status=status, body="{}", now=parts.clock(), **outcome)
-
-
-def addressed(parts: Parts, hook: store.Webhook) -> list[str]:
-    """The types of the events that the subscription is to be told, in their order."""
-    with parts.db.work() as tx:
-        found = tx.execute(
-            sa.select(deliveries.c.event_type)
-            .where(deliveries.c.webhook_id == hook.id)
-            .order_by(deliveries.c.id)
-        )
-        return list(found.scalars())
-
-
 def deliver_piece(parts: Parts, order: Order) -> None:
     with parts.db.work() as tx:
         [item_id] = item_ids(tx, order)
         for to in (ItemStatus.PRINTED, ItemStatus.DELIVERED):
             move_items(tx, [Move(item_id, to, on=date(2026, 5, 9))], now=parts.clock())
-
-
-def set_columns(parts: Parts, table: sa.Table, row_id: int, **values: object) -> None:
-    with parts.db.work() as tx:
-        tx.execute(sa.update(table).where(table.c.id == row_id).values(**values))
 
 
 def make(parts: Parts, who: Caller, table: sa.Table) -> int:
@@ -118,7 +72,7 @@ def test_nobody_is_told_of_a_stranger_s_order(parts: Parts, owner: Caller) -> No
 
 
 def test_test_and_live_are_told_apart(parts: Parts, owner: Caller) -> None:
-    test, live = subscribe(parts, owner), subscribe(parts, owner, mode="live")
+    test, live = subscribe(parts, owner), subscribe(parts, replace(owner, mode="live"))
     place(parts, replace(owner, mode="live"))
     fan_out(parts)
     assert (addressed(parts, test), addressed(parts, live)) == ([], [ORDER, ITEM])

@@ -1,6 +1,7 @@
 """Who may act, and how often."""
 
 from dataclasses import dataclass
+from ipaddress import ip_address, ip_network
 
 from quillpost.kit.errors import Forbidden
 
@@ -40,6 +41,15 @@ class Allowance:
     @property
     def is_spent(self) -> bool:
         return self.used > self.limit
+
+
+def network_of(address: str) -> str:
+    """Whom a network address stands for: a household of IPv6 has more addresses than we could count."""
+    try:
+        known = ip_address(address)
+    except ValueError:
+        return address
+    return str(known) if known.version == 4 else str(ip_network((known, 64), strict=False))
 
 
 SCOPES = tuple(

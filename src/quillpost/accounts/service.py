@@ -2,12 +2,12 @@
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 
 import sqlalchemy as sa
 
-from quillpost.accounts.rules import SCOPES, Allowance, Caller
+from quillpost.accounts.rules import SCOPES, Allowance, Caller, network_of
 from quillpost.database import Database, Tenant, Tx
 from quillpost.database.tables import accounts, sub_accounts, tokens
 from quillpost.kit import tokens as token_format
@@ -30,6 +30,19 @@ class Sender:
     return_address2: str | None
     return_city: str | None
     return_province: str | None
+    return_postal_code: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SubAccount:
+    id: int
+    account_id: int
+    title: str
+    return_name: str | None
+    return_address: str | None
+    return_address2: str | None
+    return_city: str | None
+    return_state: str | None
     return_postal_code: str | None
 
 
@@ -60,8 +73,15 @@ def authenticate(db: Database, token: str, *, limit: int) -> tuple[Caller, Allow
 def count_stranger(db: Database, address: str, *, limit: int) -> Allowance:
     """One more call from a network address that shows no good token."""
     with db.anonymous() as tx:
-        row = tx.execute(COUNT, {"key": f"address:{address}", "seconds": WINDOW_SECONDS}).one()
+        key = f"address:{network_of(address)}"
+        row = tx.execute(COUNT, {"key": key, "seconds": WINDOW_SECONDS}).one()
     return Allowance(limit, row.used, row.resets_in)
+
+
+def forget_windows(db: Database) -> None:
+    """Remove the counts of minutes long gone."""
+    with db.work() as tx:
+        tx.execute(sa.text("delete from rate_windows where started_at < now() - interval '1 hour'"))
 
 
 def open_account(tx: Tx, *, email: str, name: str, is_operator: bool = False, now: datetime) -> int:
@@ -145,18 +165,12 @@ def sender_of(tx: Tx, who: Caller, sub_account_id: int | None) -> Sender:
     )
 
 
-def sub_account_shape(tx: Tx, sub_account_id: int | None) -> dict[str, object] | None:
-    """The sub account as a send response carries it."""
+def read_sub_account(tx: Tx, sub_account_id: int | None) -> SubAccount | None:
+    """The caller's own sub account."""
     if sub_account_id is None:
         return None
     row = tx.execute(sa.select(sub_accounts).where(sub_accounts.c.id == sub_account_id)).one()
-    names = ("return_name", "return_address", "return_address2", "return_city", "return_state")
-    return {
-        "id": row.id,
-        "user_id": row.account_id,
-        "title": row.title,
-        **{name: row._mapping[name] for name in (*names, "return_postal_code")},
-    }
+    return SubAccount(**{f.name: row._mapping[f.name] for f in fields(SubAccount)})
 
 
 def is_operator_token(db: Database, token: str) -> bool:

@@ -6,6 +6,7 @@ from urllib.parse import parse_qsl
 
 from fastapi import Request
 from pydantic import BeforeValidator, Field
+from starlette.concurrency import run_in_threadpool
 
 from quillpost.api.errors import WrongBody
 from quillpost.kit import exact_json
@@ -14,6 +15,9 @@ from quillpost.kit.errors import Invalid
 LARGEST_ID = 2**63 - 1
 BEYOND_IDS = LARGEST_ID + 1
 HALF_A_CHARACTER = re.compile("[\ud800-\udfff]")
+
+
+LARGE_BODY = 50_000
 
 
 class FormText(str):
@@ -73,7 +77,8 @@ async def understand(request: Request) -> Request:
         return request
     kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
     if kind == "application/json" or kind.endswith("+json"):
-        value = _json(body)
+        # A large body takes its time; the loop has others to serve.
+        value = await run_in_threadpool(_json, body) if len(body) > LARGE_BODY else _json(body)
     elif kind == "application/x-www-form-urlencoded":
         value = _form(body)
     else:

@@ -1,5 +1,7 @@
 """The gate before /api/v2: nobody comes in without a token, too often, or with too much."""
 
+import asyncio
+
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -14,12 +16,18 @@ from quillpost.parts import Parts
 PREFIX = "/api/v2"
 
 
+ROOM = 16
+"""Requests at work at once, fewer than there are connections and threads. The others wait outside, holding
+nothing; inside they would hold connections while waiting for threads, and threads for connections."""
+
+
 class Gate:
-    """Admits a request with its caller in `scope["state"]["who"]`, or answers it."""
+    """Admits a request with its caller in `scope["state"]["who"]` and its whole body, or answers it."""
 
     def __init__(self, app: ASGIApp, parts: Parts) -> None:
         self._app = app
         self._parts = parts
+        self._room = asyncio.Semaphore(ROOM)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or not _is_guarded(scope["path"]):
@@ -27,14 +35,17 @@ class Gate:
             return
         scope["path"] = scope["path"].rstrip("/")
         try:
-            allowance = await self._admit(scope)
+            async with self._room:
+                allowance = await self._admit(scope)
             if allowance.is_spent:
                 raise Throttled(retry_after=allowance.resets_in)
-            self._check_length(scope)
+            # A body that trickles in keeps nobody waiting but its sender.
+            body = await self._whole_body(scope, receive)
         except (QuillpostError, WrongBody) as refusal:
             await response_for(refusal)(scope, receive, send)
             return
-        await self._app(scope, self._measured(receive), send)
+        async with self._room:
+            await self._app(scope, _replayed(body, receive), send)
 
     async def _admit(self, scope: Scope) -> Allowance:
         state = scope.setdefault("state", {})
@@ -54,24 +65,35 @@ class Gate:
         state["who"], state["allowance"] = who, allowance
         return allowance
 
-    def _check_length(self, scope: Scope) -> None:
+    async def _whole_body(self, scope: Scope, receive: Receive) -> bytes:
+        """The body, cut off at the limit whatever length it claims to have."""
+        limit = self._parts.limits.body_bytes
         declared = whole_number(Headers(scope=scope).get("content-length", "0"))
-        if declared is not None and declared > self._parts.limits.body_bytes:
+        if declared is not None and declared > limit:
             raise WrongBody(413)
-
-    def _measured(self, receive: Receive) -> Receive:
-        """A body without a length, or with a false one, is cut off at the limit."""
-        seen = 0
-
-        async def measured() -> Message:
-            nonlocal seen
+        pieces, size = [], 0
+        while True:
             message = await receive()
-            seen += len(message.get("body", b""))
-            if seen > self._parts.limits.body_bytes:
+            pieces.append(message.get("body", b""))
+            size += len(pieces[-1])
+            if size > limit:
                 raise WrongBody(413)
-            return message
+            if not message.get("more_body"):
+                return b"".join(pieces)
 
-        return measured
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    """The body in one piece, and after it whatever else the caller does."""
+    given = False
+
+    async def replay() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return replay
 
 
 def _is_guarded(path: str) -> bool:

@@ -65,7 +65,10 @@ class Claim:
 def make_claim(who: Caller, path: str, key: str, body: bytes) -> Claim:
     if not 1 <= len(key) <= LONGEST_KEY or not key.isprintable():
         raise Invalid({"Idempotency-Key": [f"1 to {LONGEST_KEY} printable characters, please."]})
-    return Claim(who, path, key, hashlib.sha256(body).digest())
+    # Only a caller who may see and do the same is given an earlier answer.
+    scopes = "*" if who.scopes is None else ",".join(sorted(who.scopes))
+    place = f"{who.sub_account_id or '*'} {scopes} {path}"
+    return Claim(who, place, key, hashlib.sha256(body).digest())
 
 
 def take(db: Database, sealer: Sealer, claim: Claim, *, now: datetime) -> Response | None:

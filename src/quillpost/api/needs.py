@@ -1,7 +1,7 @@
 """What endpoints ask for: the caller, a transaction, the service's parts, a page."""
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Annotated
 
 from fastapi import Depends, Query, Request
@@ -29,6 +29,13 @@ class Unit:
         if self._tx is None:
             self._tx = self._open.enter_context(self._db.transaction(tenant(self._who)))
         return self._tx
+
+    def abandon(self, failure: BaseException) -> None:
+        """Roll back now, so that what is written about the failure needs no second connection."""
+        with suppress(type(failure)):
+            self._open.__exit__(type(failure), failure, failure.__traceback__)
+        self._open = ExitStack()
+        self._tx = None
 
     def __enter__(self) -> "Unit":
         return self

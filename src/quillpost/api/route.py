@@ -42,17 +42,21 @@ async def _once(run: Handler, request: Request, key: str) -> Response:
     if earlier is not None:
         return earlier
     try:
-        understood = await understand(request)
-        response = await run(understood)
-        unit: Unit | None = getattr(understood.state, "unit", None)
-        await run_in_threadpool(_settle, request, claim, response, unit)
-    except ANSWERED as failure:
-        await run_in_threadpool(_settle, request, claim, response_for(failure), None)
-        raise
-    except BaseException:
-        await run_in_threadpool(_settle, request, claim, Response(status_code=500), None)
+        response = await run(await understand(request))
+        await run_in_threadpool(_settle, request, claim, response, _unit_of(request))
+    except BaseException as failure:
+        answer = response_for(failure) if isinstance(failure, ANSWERED) else Response(status_code=500)
+        unit = _unit_of(request)
+        if unit is not None:
+            await run_in_threadpool(unit.abandon, failure)
+        await run_in_threadpool(_settle, request, claim, answer, None)
         raise
     return response
+
+
+def _unit_of(request: Request) -> Unit | None:
+    """The transaction that the endpoint asked for, if it did."""
+    return getattr(request.state, "unit", None)
 
 
 def _settle(request: Request, claim: idempotency.Claim, response: Response, unit: Unit | None) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 
+from quillpost.audience.countries import COUNTRIES
 from quillpost.audience.states import state_code
 from quillpost.kit.errors import Invalid
 
@@ -107,7 +108,7 @@ def _refused(person: Person, why: str) -> Person:
 def _country(text: str | None, path: str, faults: dict[str, list[str]]) -> str:
     if text is None or text.upper().replace(".", "") in HOME_NAMES:
         return HOME
-    if not re.fullmatch(r"[A-Za-z]{2}", text):
+    if text.upper() not in COUNTRIES:
         faults[f"{path}.country"] = ["Use a two-letter country code such as US or CA."]
     return text.upper()
 
@@ -116,7 +117,7 @@ def _split_one_line(given: dict[str, str | None]) -> None:
     """An address given whole on one line is taken apart; parts given beside it win."""
     if given["address"] is None or given["city"] or given["postal_code"]:
         return
-    whole = ONE_LINE.fullmatch(given["address"])
+    whole = ONE_LINE.fullmatch(" ".join(given["address"].split()))
     if whole and (place := _street_city_state(whole["place"])):
         street, city, state = place
         given.update(address=street, city=city, province=state, postal_code=whole["zip"])

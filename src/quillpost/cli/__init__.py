@@ -1,6 +1,8 @@
 """The command line: `quillpost --help`."""
 
+import os
 import sys
+from pathlib import Path
 from typing import NoReturn
 
 import psycopg
@@ -23,8 +25,16 @@ for commands in (serving, people, upkeep, backups, demo, barcode):
     commands.add_to(app)
 
 
+def _have_streams() -> None:
+    """A stream that the caller has closed is replaced by one that swallows everything."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 (for as long as we live)
+
+
 def main() -> None:
     """Run a command. What an operator can mend is one sentence and exit code 1, never a traceback."""
+    _have_streams()
     try:
         app()
     except QuillpostError as failure:

@@ -4,8 +4,10 @@ import asyncio
 import os
 import signal
 import socket
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from threading import Thread
 from typing import Annotated, Any
 
 import typer
@@ -21,7 +23,7 @@ from quillpost.kit.logs import configure_logs
 from quillpost.parts import Parts
 from quillpost.web import Background, create_app
 
-GRACE_SECONDS = 10
+GRACE_SECONDS = 15
 
 
 def add_to(app: typer.Typer) -> None:
@@ -85,7 +87,15 @@ def app_of_child() -> FastAPI:
     """The application in one process of several; the parent has made the database ready."""
     settings = wiring.load_settings()
     configure_logs(as_json=settings.log_format == "json", level=settings.log_level)
+    Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     return _application(settings, wiring.open_ground(settings, stays=True).conninfo)
+
+
+def _end_with(parent: int) -> None:
+    """Leave when the parent is gone, however it went: an orphan would hold the port."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _application(settings: wiring.Settings, conninfo: str) -> FastAPI:
@@ -106,9 +116,17 @@ def _background(settings: wiring.Settings, parts: Parts) -> Background:
             yield
         finally:
             stop.set()
-            await asyncio.wait(tasks)
+            await _end(tasks)
 
     return running
+
+
+async def _end(tasks: Sequence[asyncio.Task[None]]) -> None:
+    """See the work home, but not for ever: with the database gone it would wait in vain."""
+    _, late = await asyncio.wait(tasks, timeout=GRACE_SECONDS)
+    for task in late:
+        task.cancel()
+    await asyncio.gather(*late, return_exceptions=True)
 
 
 async def _work_until_stopped(
@@ -119,7 +137,12 @@ async def _work_until_stopped(
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     runner = wiring.runner(settings, parts, concurrency=concurrency, queues=queues)
-    await asyncio.gather(runner.run(stop), wiring.pump(settings, parts).run(stop))
+    tasks = [
+        asyncio.create_task(runner.run(stop)),
+        asyncio.create_task(wiring.pump(settings, parts).run(stop)),
+    ]
+    await stop.wait()
+    await _end(tasks)
 
 
 class _GreetingServer(uvicorn.Server):
@@ -130,13 +153,15 @@ class _GreetingServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.greeting is not None:
-            self.greeting.show()
+            # Whoever started us may have stopped reading: the service runs all the same.
+            with suppress(OSError):
+                self.greeting.show()
 
 
 def _config(settings: wiring.Settings, app: Any, **more: Any) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        log_level="warning",
+        log_config=None,  # our own logs say it all
         access_log=False,
         server_header=False,
         forwarded_allow_ips=settings.trusted_proxies,

@@ -1,10 +1,12 @@
 """From designs and copies to one print-ready PDF, and to previews of it."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 from quillpost.composition import front, furniture
-from quillpost.composition.content import Addressee, Copy, Design
+from quillpost.composition.content import BALLPOINTS, Addressee, Copy, Design
 from quillpost.composition.hand import HAND_FONT, PLAIN_FONT, hand
 from quillpost.composition.image import ImageFacts, covering, prepare_picture
 from quillpost.composition.layout import Setting, set_message
@@ -23,30 +25,26 @@ _QR_MARGIN = 4.0
 _PANEL_MARGIN = 3.0
 
 
-def check_fit(design: Design, addressee: Addressee, *, qr: bool = True) -> None:
-    """Raise DoesNotFit unless the piece can be printed for this addressee.
-
-    Room for a QR code is kept unless the caller knows that there is none: what passes
-    this check always composes.
-    """
-    check_sender_fits(design)
-    check_message_fits(design, addressee, qr=qr)
-    check_address_fits(design, addressee)
-
-
 def check_sender_fits(design: Design) -> None:
-    """The return address and the postage mark, the same on every piece."""
+    """Raise DoesNotFit unless there is room for the return address and the postage mark.
+
+    They are the same on every piece. What passes this check and the two below always composes.
+    """
     piece = PIECES[design.piece]
     furniture.draw_return_address(design.return_address, piece.return_address)
     furniture.draw_indicia(design.indicia, piece.indicia)
 
 
 def check_message_fits(design: Design, addressee: Addressee, *, qr: bool) -> None:
-    """The message with this addressee's words in it."""
+    """The same for the message with this addressee's words in it.
+
+    A message that fits above a QR code fits without one, too.
+    """
     _set(design, addressee, PIECES[design.piece], qr=qr)
 
 
 def check_address_fits(design: Design, addressee: Addressee) -> None:
+    """The same for the address block."""
     furniture.draw_address(addressee, PIECES[design.piece].address)
 
 
@@ -70,6 +68,13 @@ def preview(design: Design, copy: Copy, *, dpi: int = 150) -> dict[str, bytes]:
     pdf = compose_batch({0: design}, [replace(copy, design=0)])
     front_png, back_png = rasterise(pdf, dpi=dpi)
     return {"front": front_png, "back": back_png}
+
+
+@cache
+def plain_front_png(piece: str, dpi: int) -> bytes:
+    """The front of a piece without art and without a signature, drawn once and then remembered."""
+    design = Design(piece=piece, message="", ink=BALLPOINTS["blue"].ink)
+    return preview(design, Copy(item_id=0, design=0, addressee=Addressee()), dpi=dpi)["front"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +152,13 @@ class _Batch:
         has_qr = copy.qr_url is not None
         setting = _set(design, copy.addressee, piece, qr=has_qr)
         parts = [
-            write(setting, piece.message_box(qr=has_qr), design.ink, copy.item_id),
+            write(
+                setting,
+                piece.message_box(qr=has_qr),
+                design.ink,
+                copy.item_id,
+                realism=design.realism,
+            ),
             furniture.draw_address(copy.addressee, piece.address),
         ]
         if copy.tracking is not None:
@@ -166,16 +177,18 @@ class _Batch:
         return b"q %b %b /P%d Do Q\n" % (clip, matrix, placed.number)
 
     def _picture(self, data: bytes) -> _PlacedPicture:
-        if data not in self._pictures:
+        """Known by its digest: designs of many orders share their art, and its bytes need not stay."""
+        digest = hashlib.sha256(data).digest()
+        if digest not in self._pictures:
             picture = prepare_picture(data)
             entries = b"/Type/XObject/Subtype/Image/Width %d/Height %d%b" % (
                 picture.facts.width,
                 picture.facts.height,
                 picture.entries,
             )
-            number = self._pdf.add_stream(picture.data, entries, is_compressed=picture.is_compressed)
-            self._pictures[data] = _PlacedPicture(picture.facts, picture.orientation, number)
-        return self._pictures[data]
+            number = self._pdf.add_stream(picture.data, entries, is_compressed=True)
+            self._pictures[digest] = _PlacedPicture(picture.facts, picture.orientation, number)
+        return self._pictures[digest]
 
     def _page_entries(self, design: Design, piece: PieceTemplate) -> bytes:
         numbers = [

@@ -50,12 +50,16 @@ class ReturnAddress:
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """One order's look. `piece` is a key of PIECES; the pictures are JPEG or PNG bytes."""
+    """One order's look. `piece` is a key of PIECES; the pictures are JPEG or PNG bytes.
+
+    Without `realism` the words stand straight on even lines.
+    """
 
     piece: str
     message: str
     ink: Ink
     font_size: str = "auto"
+    realism: bool = True
     front: bytes | None = None
     background: bytes | None = None
     sender: Sender = Sender()

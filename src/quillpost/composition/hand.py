@@ -17,7 +17,10 @@ _INVISIBLE = frozenset({"Cf", "Cc", "Mn", "Me"})
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A written word, in font sizes. Its ink reaches `left` before and `right` past its advance."""
+    """A written word, in font sizes. Its ink reaches `left` before and `right` past its advance.
+
+    `text` holds the letters that are drawn, which are not always those that were typed.
+    """
 
     text: str
     operators: bytes
@@ -39,27 +42,67 @@ class Hand:
         self.face = face
         self.plain = plain
         self.plain_scale = face.cap_height / plain.cap_height
-        self.word: Callable[[str], Word] = lru_cache(maxsize=50_000)(self._write)
+        self.word: Callable[[str], Word] = lru_cache(maxsize=50_000)(self._word)
 
-    def _write(self, text: str) -> Word:
-        """Operators that show the word with the hand at size 1 set, and leave it set."""
+    def parts_of(self, word: Word, width: float) -> list[Word]:
+        """The word in parts no wider than that, each as long as can be; a single letter always is one.
+
+        Every letter is drawn once, whatever the word: a thousand accents on one letter cost no more.
+        """
+        parts, start, pen = [], 0, _Pen()
+        for place, letter in enumerate(word.text):
+            pen.draw(*self._glyph(letter))
+            if pen.extent > width and place > start:
+                parts.append(self._write(word.text[start:place]))
+                start, pen = place, _Pen()
+                pen.draw(*self._glyph(letter))
+        return [*parts, self._write(word.text[start:])]
+
+    def _word(self, text: str) -> Word:
+        return self._write(legible(text))
+
+    def _write(self, letters: str) -> Word:
+        """Operators that show the letters with the hand at size 1 set, and leave it set."""
         operators: list[bytes] = []
-        advance = left = right = bottom = top = 0.0
-        for in_hand, run in groupby(legible(text), self.face.glyphs.__contains__):
-            face, scale = (self.face, 1.0) if in_hand else (self.plain, self.plain_scale)
-            letters = "".join(run)
-            shown = face.encode(letters) + b"Tj"
+        for in_hand, run in groupby(letters, self.face.glyphs.__contains__):
+            face = self.face if in_hand else self.plain
+            shown = face.encode("".join(run)) + b"Tj"
             if not in_hand:
-                shown = b"%b %.3f Tf%b%b 1 Tf" % (PLAIN_FONT, scale, shown, HAND_FONT)
+                shown = b"%b %.3f Tf%b%b 1 Tf" % (PLAIN_FONT, self.plain_scale, shown, HAND_FONT)
             operators.append(shown)
-            for glyph in map(face.glyphs.__getitem__, letters):
-                left = min(left, advance + glyph.left * scale / 1000)
-                right = max(right, advance + glyph.right * scale / 1000)
-                bottom = min(bottom, glyph.bottom * scale / 1000)
-                top = max(top, glyph.top * scale / 1000)
-                advance += glyph.width * scale / 1000
-        shown = b"".join(operators)
-        return Word(text, shown, advance, -left, max(right - advance, 0.0), -bottom, top)
+        pen = _Pen()
+        for letter in letters:
+            pen.draw(*self._glyph(letter))
+        overhang = max(pen.right - pen.advance, 0.0)
+        return Word(letters, b"".join(operators), pen.advance, -pen.left, overhang, -pen.bottom, pen.top)
+
+    def _glyph(self, letter: str) -> tuple[Glyph, float]:
+        """The letter's shape and its scale, in whichever face has it."""
+        glyph = self.face.glyphs.get(letter)
+        return (glyph, 1.0) if glyph else (self.plain.glyphs[letter], self.plain_scale)
+
+
+@dataclass(slots=True)
+class _Pen:
+    """How far a word has come, and its ink reached, from where the pen was first set down."""
+
+    advance: float = 0.0
+    left: float = 0.0
+    right: float = 0.0
+    bottom: float = 0.0
+    top: float = 0.0
+
+    @property
+    def extent(self) -> float:
+        return max(self.right, self.advance) - self.left
+
+    def draw(self, glyph: Glyph, scale: float) -> None:
+        unit = scale / 1000
+        self.left = min(self.left, self.advance + glyph.left * unit)
+        self.right = max(self.right, self.advance + glyph.right * unit)
+        self.bottom = min(self.bottom, glyph.bottom * unit)
+        self.top = max(self.top, glyph.top * unit)
+        self.advance += glyph.width * unit
 
 
 @cache

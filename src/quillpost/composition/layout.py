@@ -103,12 +103,14 @@ def _wrapped(face: Face, text: str, width: float) -> Iterator[str]:
 
 
 def _chopped(face: Face, word: str, width: float) -> list[str]:
-    parts = [""]
-    for letter in word:
-        if parts[-1] and face.measure(parts[-1] + letter) > width:
-            parts.append("")
-        parts[-1] += letter
-    return parts
+    parts, start, reach = [], 0, 0.0
+    for place, letter in enumerate(word):
+        advance = face.measure(letter)
+        if reach + advance > width and place > start:
+            parts.append(word[start:place])
+            start, reach = place, 0.0
+        reach += advance
+    return [*parts, word[start:]]
 
 
 def _overflow(setting: Setting, box: Box, font_size: str, title: str) -> DoesNotFit:

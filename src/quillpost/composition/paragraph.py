@@ -46,21 +46,10 @@ class Paragraph:
         return tuple(lines)
 
     def _without_long_words(self, width: float) -> "Paragraph":
-        parts = [part for word in self._words for part in self._parts_of(word, width)]
+        parts: list[Word] = []
+        for word in self._words:
+            parts += [word] if word.extent <= width else self._hand.parts_of(word, width)
         return Paragraph(self._hand, tuple(parts))
-
-    def _parts_of(self, word: Word, width: float) -> list[Word]:
-        """A word too long for a line, as the longest parts that are not."""
-        if word.extent <= width:
-            return [word]
-        parts = [self._hand.word(word.text[0])]
-        for letter in word.text[1:]:
-            longer = self._hand.word(parts[-1].text + letter)
-            if longer.extent <= width:
-                parts[-1] = longer
-            else:
-                parts.append(self._hand.word(letter))
-        return parts
 
 
 @lru_cache(maxsize=1024)

@@ -24,7 +24,10 @@ _VARIABLE = re.compile(
 _SUSPECT = re.compile(r"%([A-Z][A-Z0-9_]*)(?:\|[^%\n]*)?%|~([A-Z][A-Z0-9_]*)(?:\|[^~\n]*)?~")
 
 _GONE = "\0"
-_AROUND_GONE = re.compile(r"(^)?([ \t]*)\0(?:[ \t]*\0)*([ \t]*)([,;:.!?]?)([ \t]*)($)?", re.MULTILINE)
+# Spaces are taken from the start of their run or not at all: one try a run, however long it is.
+_AROUND_GONE = re.compile(
+    r"(^)?((?<![ \t])[ \t]++)?\0(?:[ \t]*\0)*([ \t]*)([,;:.!?]?)([ \t]*)($)?", re.MULTILINE
+)
 
 
 def unknown_variables(text: str) -> list[str]:

@@ -1,7 +1,11 @@
-"""Putting a message on paper as a person would: nothing quite level, nothing quite even."""
+"""Putting a message on paper as a person would: nothing quite level, nothing quite even.
+
+Or, for whoever wants it so, perfectly even.
+"""
 
 import hashlib
 from collections.abc import Iterator
+from itertools import repeat
 
 from quillpost.composition.content import Ink
 from quillpost.composition.hand import HAND_FONT
@@ -16,6 +20,9 @@ from quillpost.composition.pieces import Box
 
 _UNEVEN = tuple(byte / 127.5 - 1 for byte in range(256))
 
+# For every word: the usual gap, no step, no tilt, and the full size.
+_EVEN = (0.0, 0.0, 0.0, -1.0)
+
 # Shares of the room that the fit keeps free for a restless baseline.
 _DRIFT = BASELINE_WANDER * 0.6
 _RISE = BASELINE_WANDER * 0.3
@@ -28,14 +35,14 @@ _INERTIA = 0.65
 _CHANGE = 1 - _INERTIA
 
 
-def write(setting: Setting, box: Box, ink: Ink, item_id: int) -> bytes:
+def write(setting: Setting, box: Box, ink: Ink, item_id: int, *, realism: bool = True) -> bytes:
     """Operators that write the message into the box.
 
     All unevenness comes from the item's id and a word's place, so that a piece looks the
-    same in every batch and every reprint.
+    same in every batch and every reprint. Without realism there is none.
     """
     size = setting.size
-    noise = _noise(item_id, sum(map(len, setting.lines)))
+    noise = _noise(item_id, sum(map(len, setting.lines))) if realism else repeat(_EVEN)
     baseline = box.top - setting.first_baseline
     margin, drift = 0.5, 0.0
     parts = [b"%.3f %.3f %.3f rg BT %b 1 Tf\n" % (*ink, HAND_FONT)]

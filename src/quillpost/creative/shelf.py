@@ -51,6 +51,16 @@ class Shelf:
         digest = hashlib.sha256(data).digest()
         return Kept(file_id, key, purpose, content_type, len(data), digest, expires_at)
 
+    def find(self, tx: Tx, data: bytes, *, purpose: str) -> UUID | None:
+        """The file of these very bytes that this transaction may see, if there is one."""
+        digest = hashlib.sha256(data).digest()
+        found: UUID | None = tx.execute(
+            sa.select(files.c.id)
+            .where(files.c.sha256 == digest, files.c.purpose == purpose, files.c.expires_at.is_(None))
+            .limit(1)
+        ).scalar()
+        return found
+
     def record(
         self, tx: Tx, kept: Kept, *, account_id: int, sub_account_id: int | None, now: datetime
     ) -> None:
@@ -78,10 +88,12 @@ class Shelf:
         """What a link opens, or None when it is forged or too old."""
         return self._signer.read(token, now=now)
 
-    def read(self, tx: Tx, file_id: UUID) -> bytes | None:
-        """The bytes of a file that this transaction may see."""
-        key = tx.execute(sa.select(files.c.key).where(files.c.id == file_id)).scalar()
-        return None if key is None else self.store.get(key)
+    def key_of(self, tx: Tx, file_id: UUID | None) -> str | None:
+        """Where a file lies that this transaction may see; the bytes are read when it has ended."""
+        if file_id is None:
+            return None
+        key: str | None = tx.execute(sa.select(files.c.key).where(files.c.id == file_id)).scalar()
+        return key
 
 
 def forget_expired(db: Database, shelf: Shelf, *, now: datetime) -> int:

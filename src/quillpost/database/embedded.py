@@ -44,7 +44,7 @@ SETTINGS: Mapping[str, str] = {
     "listen_addresses": "",
     "port": str(PORT),
     "unix_socket_permissions": "0700",
-    "max_connections": "100",
+    "max_connections": "200",
     "shared_buffers": "128MB",
     "jit": "off",
     "timezone": "UTC",

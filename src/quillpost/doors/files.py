@@ -7,12 +7,11 @@ from uuid import UUID
 import sqlalchemy as sa
 from fastapi import APIRouter, Depends, Response
 
-from quillpost.accounts.rules import Caller
-from quillpost.accounts.service import sender_of
 from quillpost.api.needs import parts_of
 from quillpost.composition.compose import compose_batch, preview
 from quillpost.composition.content import BALLPOINTS, Addressee, Copy, Design
 from quillpost.composition.pieces import PIECES
+from quillpost.creative.images import heavy_work
 from quillpost.database.tables import files
 from quillpost.kit.errors import NotFound
 from quillpost.orders import look, store
@@ -64,18 +63,16 @@ def _proof(parts: Parts, order_id: int) -> bytes:
     with parts.db.work() as tx:
         order = store.read_order(tx, order_id)
         pieces = store.first_items(tx, order_id, most=PROOF_PIECES)
-        sender = sender_of(tx, Caller(order.account_id, order.mode), order.sub_account_id)
-        pictures = [
-            parts.shelf.read(tx, file_id) if file_id else None
-            for file_id in (order.front_file_id, order.background_file_id)
-        ]
+        keys = [parts.shelf.key_of(tx, file) for file in (order.front_file_id, order.background_file_id)]
+    front, background = (None if key is None else parts.shelf.store.get(key) for key in keys)
     design = look.design(
         order,
-        sender=sender,
+        sender=order.sender,
         return_address=order.return_address,
-        front=pictures[0],
-        background=pictures[1],
+        front=front,
+        background=background,
         indicia=parts.worlds[order.mode].indicia[order.mail_class],
     )
     copies = [look.copy(item, order, qr_base=parts.press.qr_base) for item in pieces]
-    return compose_batch({order.id: design}, copies)
+    with heavy_work():
+        return compose_batch({order.id: design}, copies)

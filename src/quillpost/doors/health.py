@@ -44,7 +44,7 @@ OurParts = Annotated[Parts, Depends(parts_of)]
 
 
 @router.get("/health", summary="Alive", include_in_schema=False)
-def health() -> Response:
+async def health() -> Response:
     """The process answers."""
     return answer({"status": "ok"})
 

@@ -9,7 +9,7 @@ from starlette.responses import RedirectResponse
 
 from quillpost.api.needs import parts_of
 from quillpost.composition.content import Sender
-from quillpost.database.tables import accounts, items, orders
+from quillpost.database.tables import items, orders
 from quillpost.kit.errors import NotFound
 from quillpost.orders import look
 from quillpost.orders.records import Item
@@ -27,13 +27,12 @@ def follow_code(code: str, parts: Annotated[Parts, Depends(parts_of)]) -> Respon
         raise NotFound
     with parts.db.work() as tx:
         row = tx.execute(
-            sa.select(items, orders.c.qrcode_url, accounts.c.name.label("sender"), accounts.c.company)
+            sa.select(items, orders.c.qrcode_url, orders.c.sender_name, orders.c.sender_company)
             .join(orders, orders.c.id == items.c.order_id)
-            .join(accounts, accounts.c.id == items.c.account_id)
             .where(items.c.code == code)
         ).first()
     if row is None or row.qrcode_url is None:
         raise NotFound
     whom = look.addressee(Item.of(row))
-    destination = look.qr_destination(row.qrcode_url, whom, Sender(row.sender, row.company))
+    destination = look.qr_destination(row.qrcode_url, whom, Sender(row.sender_name, row.sender_company))
     return RedirectResponse(destination, 302, headers={"Cache-Control": "no-store"})

@@ -1,22 +1,23 @@
 """A batch's way through the press. Each step may run again after a crash and then changes nothing twice."""
 
 import hashlib
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cache
 from uuid import UUID
 
 import structlog
 
 from quillpost import events, jobs
-from quillpost.accounts.rules import Caller
-from quillpost.accounts.service import sender_of
 from quillpost.composition.compose import compose_batch, pages_of
-from quillpost.composition.content import Design
+from quillpost.composition.content import Copy, Design
 from quillpost.creative.shelf import Shelf
 from quillpost.database import Database, Tx
 from quillpost.fulfilment import rules, store
 from quillpost.fulfilment.steps import COMPOSE, FOLLOW, HAND_OVER, book
+from quillpost.kit.errors import Unavailable
 from quillpost.orders import look
 from quillpost.orders.moves import Move, move_items
 from quillpost.orders.records import Item, Order
@@ -28,6 +29,7 @@ log = structlog.get_logger(__name__)
 
 TRACK = "tracking.poll"
 SPOILED = "Spoiled in printing"
+NOT_DRAWABLE = "The piece could not be composed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +60,46 @@ def compose(press: Press, batch_id: int, *, now: datetime) -> None:
         if batch.status != "new":
             return
         contents = _read(tx, batch, press.worlds[batch.mode])
+        if not contents.items:
+            store.swap_batch(tx, batch_id, expected="new", to="mailed", now=now)
+            return
+    designs = _with_pictures(press.shelf, contents)
     copies = [look.copy(i, contents.orders[i.order_id], qr_base=press.qr_base) for i in contents.items]
-    printed = compose_batch(_with_pictures(press.shelf, contents), copies)
+    try:
+        printed = compose_batch(designs, copies)
+    except Exception as fault:
+        if not _set_aside_the_faulty(press, designs, copies, now=now):
+            raise
+        log.warning("batch.parted", batch=batch_id, error=repr(fault))
+        compose(press, batch_id, now=now)
+        return
     for name, data in (("print.pdf", printed), *_manifests(contents).items()):
         press.shelf.store.put(f"batches/{batch_id}/{name}", data)
     with press.db.work() as tx:
         digest = hashlib.sha256(printed).digest()
         if store.swap_batch(tx, batch_id, expected="new", to="composed", now=now, print_sha256=digest):
             book(tx, HAND_OVER, batch_id)
-            log.info("batch.composed", batch=batch_id, pieces=batch.item_count)
+            log.info("batch.composed", batch=batch_id, pieces=len(contents.items))
+
+
+def _set_aside_the_faulty(
+    press: Press, designs: Mapping[int, Design], copies: Sequence[Copy], *, now: datetime
+) -> bool:
+    """Fail the pieces of every order that cannot be drawn by itself, so that the others go on.
+
+    A batch pools many senders: what one of them brought must not hold up the rest. Whether any was found.
+    """
+    faulty = []
+    for number, design in designs.items():
+        own = [copy for copy in copies if copy.design == number]
+        try:
+            compose_batch({number: design}, own)
+        except Exception as fault:
+            log.warning("order.not_drawable", order=number, error=repr(fault))
+            faulty += [copy.item_id for copy in own]
+    with press.db.work() as tx:
+        move_items(tx, [Move(item, ItemStatus.FAILED, why=NOT_DRAWABLE) for item in faulty], now=now)
+    return bool(faulty)
 
 
 def hand_over(press: Press, batch_id: int, *, now: datetime) -> None:
@@ -96,7 +129,8 @@ def follow(press: Press, batch_id: int, *, now: datetime) -> None:
     world = press.worlds[batch.mode]
     progress = world.printer.progress(rules.reference(batch_id), now=now)
     with press.db.work() as tx:
-        if progress.printed_at is not None:
+        # What is in the mail was printed, whether the printer said so or not.
+        if progress.printed_at is not None or progress.mailed_at is not None:
             _mark_printed(tx, batch_id, progress, now=now)
         if progress.mailed_at is not None:
             if store.swap_batch(tx, batch_id, expected="printed", to="mailed", now=now):
@@ -116,7 +150,8 @@ def resume(press: Press) -> None:
     }
     with press.db.work() as tx:
         for batch in store.unfinished_batches(tx):
-            if not jobs.is_booked(tx, steps[batch.status], batch_id=batch.id):
+            # A step that was given up waits for a person: `quillpost doctor` shows it.
+            if not jobs.is_known(tx, steps[batch.status], batch_id=batch.id):
                 book(tx, steps[batch.status], batch.id)
 
 
@@ -139,7 +174,7 @@ def _read(tx: Tx, batch: store.Batch, world: World) -> Contents:
     designs = {
         order.id: look.design(
             order,
-            sender=sender_of(tx, Caller(order.account_id, order.mode), order.sub_account_id),
+            sender=order.sender,
             return_address=order.return_address,
             front=None,
             background=None,
@@ -149,12 +184,14 @@ def _read(tx: Tx, batch: store.Batch, world: World) -> Contents:
     }
     wanted = [f for o in found.values() for f in (o.front_file_id, o.background_file_id) if f]
     pictures = store.file_keys(tx, wanted)
-    return Contents(batch, store.batch_items(tx, batch.id), found, designs, pictures)
+    to_print = [i for i in store.batch_items(tx, batch.id) if i.status is ItemStatus.PROCESSING]
+    return Contents(batch, to_print, found, designs, pictures)
 
 
 def _with_pictures(shelf: Shelf, contents: Contents) -> dict[int, Design]:
     """The designs with their pictures, read when no transaction is open."""
 
+    @cache  # orders of one sender often share a picture
     def picture(file_id: UUID | None) -> bytes | None:
         return None if file_id is None else shelf.store.get(contents.pictures[file_id])
 
@@ -183,18 +220,19 @@ def _manifests(contents: Contents) -> dict[str, bytes]:
 
 
 def _print_job(press: Press, batch: store.Batch) -> PrintJob:
-    folder = f"batches/{batch.id}"
+    files = {
+        name: press.shelf.store.get(f"batches/{batch.id}/{name}")
+        for name in ("print.pdf", "manifest.csv", "manifest.json")
+    }
+    if hashlib.sha256(files["print.pdf"]).digest() != batch.print_sha256:
+        raise Unavailable(f"The print file of batch {batch.id} is not the one that was composed.")
     return PrintJob(
         reference=rules.reference(batch.id),
-        files={
-            name: press.shelf.store.get(f"{folder}/{name}")
-            for name in ("print.pdf", "manifest.csv", "manifest.json")
-        },
+        files=files,
         ticket={
             "reference": rules.reference(batch.id),
             "piece": batch.piece,
             "mail_class": batch.mail_class,
-            "pieces": batch.item_count,
-            "sides": 2,
+            "pieces": len(json.loads(files["manifest.json"])["pieces"]),
         },
     )

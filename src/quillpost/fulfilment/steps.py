@@ -12,6 +12,8 @@ COMPOSE_QUEUE = "compose"
 
 
 def book(tx: Tx, step: str, batch_id: int, *, at: datetime | None = None) -> None:
-    """Take the step once this transaction has committed, not before `at`."""
+    """Take the step once this transaction has committed, not before `at`; never twice side by side."""
+    if jobs.is_waiting(tx, step, batch_id=batch_id):
+        return
     queue = COMPOSE_QUEUE if step == COMPOSE else "default"
     jobs.defer(tx, step, at=at, queue=queue, batch_id=batch_id)

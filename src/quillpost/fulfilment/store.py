@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
@@ -27,8 +28,8 @@ CLAIM_DUE = sa.text(
 POOL = sa.text(
     f"""
     with sorted as (
-        select i.id, i.country, o.mode, 'postcard-' || o.size as piece, o.mail_class,
-               row_number() over (partition by o.mode, o.size, o.mail_class
+        select i.id, i.country, o.mode, o.piece, o.mail_class,
+               row_number() over (partition by o.mode, o.piece, o.mail_class
                                   order by i.country, i.postal_code, i.id) - 1 as place
           from items i join orders o on o.id = i.order_id
          where i.order_id = any(:orders) and i.status = 'Processing' and i.batch_id is null),
@@ -68,6 +69,7 @@ class Batch:
     mail_class: str
     status: str
     item_count: int
+    print_sha256: bytes | None
 
 
 def claim_due(tx: Tx, *, now: datetime, most: int) -> dict[str, list[int]]:
@@ -98,7 +100,7 @@ def pool(
 
 def read_batch(tx: Tx, batch_id: int) -> Batch:
     row = tx.execute(sa.select(batches).where(batches.c.id == batch_id)).one()
-    return Batch(row.id, row.mode, row.piece, row.mail_class, row.status, row.item_count)
+    return _batch(row)
 
 
 def swap_batch(tx: Tx, batch_id: int, *, expected: str, to: str, now: datetime, **values: object) -> bool:
@@ -113,7 +115,12 @@ def swap_batch(tx: Tx, batch_id: int, *, expected: str, to: str, now: datetime, 
 
 def unfinished_batches(tx: Tx) -> list[Batch]:
     rows = tx.execute(sa.select(batches).where(batches.c.status != "mailed").order_by(batches.c.id))
-    return [Batch(r.id, r.mode, r.piece, r.mail_class, r.status, r.item_count) for r in rows]
+    return [_batch(row) for row in rows]
+
+
+def _batch(row: sa.Row[Any]) -> Batch:
+    digest = None if row.print_sha256 is None else bytes(row.print_sha256)
+    return Batch(row.id, row.mode, row.piece, row.mail_class, row.status, row.item_count, digest)
 
 
 def batch_items(tx: Tx, batch_id: int) -> list[Item]:

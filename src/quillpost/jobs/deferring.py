@@ -1,6 +1,7 @@
 """Deferring: the job is a row of the caller's own transaction, so it exists exactly if the rest does."""
 
 import json
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 import procrastinate
@@ -14,6 +15,12 @@ _clerk = procrastinate.App(connector=procrastinate.SyncPsycopgConnector())
 BOOKED = sa.text(
     """select 1 from procrastinate_jobs
         where task_name = :task and status = 'todo' and scheduled_at = :at limit 1"""
+)
+
+
+EXISTS = sa.text(
+    """select 1 from procrastinate_jobs
+        where task_name = :task and status::text = any(:statuses) and args = cast(:args as jsonb) limit 1"""
 )
 
 
@@ -35,14 +42,16 @@ def wake(tx: Tx, task: str, *, at: datetime) -> None:
         defer(tx, task, at=second)
 
 
-def is_booked(tx: Tx, task: str, **args: int) -> bool:
-    """Whether such a job waits or runs."""
-    found = tx.execute(
-        sa.text(
-            """select 1 from procrastinate_jobs
-                where task_name = :task and status in ('todo', 'doing')
-                  and args = cast(:args as jsonb) limit 1"""
-        ),
-        {"task": task, "args": json.dumps(args)},
-    )
+def is_waiting(tx: Tx, task: str, **args: int) -> bool:
+    """Whether such a job is yet to start."""
+    return _exists(tx, task, ["todo"], args)
+
+
+def is_known(tx: Tx, task: str, **args: int) -> bool:
+    """Whether such a job waits, runs, or was given up and needs a person."""
+    return _exists(tx, task, ["todo", "doing", "failed"], args)
+
+
+def _exists(tx: Tx, task: str, statuses: list[str], args: Mapping[str, int]) -> bool:
+    found = tx.execute(EXISTS, {"task": task, "statuses": statuses, "args": json.dumps(dict(args))})
     return found.first() is not None

@@ -15,8 +15,8 @@ from quillpost.jobs.task import Task
 
 log = structlog.get_logger(__name__)
 
-DEATHS_ALLOWED = 5
-"""A job whose workers keep dying is set aside as failed: it may be what kills them."""
+TRIES_ALLOWED = 5
+"""A job that was tried so often when its worker dies is set aside as failed: it may be what kills them."""
 
 KEPT_HOURS = 72
 
@@ -102,7 +102,7 @@ class Runner:
         while True:
             for job in await manager.get_stalled_jobs(seconds_since_heartbeat=self._pulse.stall_seconds):
                 with suppress(procrastinate.exceptions.ConnectorException):
-                    if job.attempts >= DEATHS_ALLOWED:
+                    if job.attempts >= TRIES_ALLOWED:
                         await manager.finish_job(job, procrastinate_jobs.Status.FAILED, delete_job=False)
                     else:
                         await manager.retry_job(job, retry_at=procrastinate_utils.utcnow())

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from urllib.parse import quote
 
-from quillpost.accounts.service import Sender
 from quillpost.audience.rules import Person
 from quillpost.composition import content
 from quillpost.composition.variables import fill, values_of
@@ -11,15 +10,10 @@ from quillpost.orders.records import Item, Order
 from quillpost.orders.rules import Wish
 
 
-def piece_name(size: str | None) -> str:
-    """The printed piece; every type of this release is a postcard, told apart by its size."""
-    return f"postcard-{size}"
-
-
 def design(
     look: Wish | Order,
     *,
-    sender: Sender,
+    sender: content.Sender,
     return_address: content.ReturnAddress,
     front: bytes | None,
     background: bytes | None,
@@ -27,13 +21,13 @@ def design(
 ) -> content.Design:
     colour = look.colour if isinstance(look, Wish) else look.handwriting_color
     return content.Design(
-        piece=piece_name(look.size),
+        piece=look.piece,
         message=look.message,
         ink=content.parse_colour(colour).ink,
         font_size=look.font_size,
         front=front,
         background=background,
-        sender=content.Sender(sender.name, sender.company),
+        sender=sender,
         return_address=return_address,
         indicia=tuple(indicia),
     )

@@ -32,7 +32,6 @@ class Draft:
 
     wish: Wish
     people: list[tuple[Person, int, str | None]]
-    sender: accounts.Sender
     return_address: content.ReturnAddress
     front: Fetched | None
     background: Fetched | None
@@ -64,7 +63,7 @@ def prepare(
     background = _picture(fetcher, wish.background_url, "custom_background_image")
     design = look.design(
         wish,
-        sender=sender,
+        sender=content.Sender(sender.name, sender.company),
         return_address=return_address,
         front=front.body if front else None,
         background=background.body if background else None,
@@ -76,7 +75,7 @@ def prepare(
         or_current_resident=wish.append_or_current_resident,
         has_qr=wish.qrcode_url is not None,
     )
-    return Draft(wish, priced, sender, return_address, front, background, design, _warnings(wish))
+    return Draft(wish, priced, return_address, front, background, design, _warnings(wish))
 
 
 def _home(who: Caller, wish: Wish) -> int | None:

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from quillpost.composition.content import ReturnAddress
+from quillpost.composition.content import ReturnAddress, Sender
 from quillpost.orders.rules import ItemStatus, OrderStatus
 
 
@@ -20,6 +20,7 @@ class Order:
     mode: str
     type: str
     size: str | None
+    piece: str
     mail_class: str
     status: OrderStatus
     method: str
@@ -36,6 +37,7 @@ class Order:
     background_file_id: UUID | None
     qrcode_url: str | None
     return_address: ReturnAddress
+    sender: Sender
     append_or_current_resident: bool
     mailing_list_ids: list[int]
     metadata: str | None
@@ -61,6 +63,7 @@ class Order:
             | {
                 "status": OrderStatus(row.status),
                 "tally": {status: row._mapping[f"n_{status.tally}"] for status in ItemStatus},
+                "sender": Sender(row.sender_name, row.sender_company),
                 "return_address": ReturnAddress(
                     name=row.return_name,
                     address=row.return_address,
@@ -74,7 +77,7 @@ class Order:
 
     @property
     def is_cancellable(self) -> bool:
-        return self.status in (OrderStatus.REVIEWING, OrderStatus.PAUSED)
+        return self.status.is_held_back
 
     @property
     def grand_total(self) -> int:
@@ -83,8 +86,7 @@ class Order:
     @property
     def total_recipients(self) -> int:
         """Nobody counts as mailed to before the review has ended."""
-        waiting = self.status in (OrderStatus.REVIEWING, OrderStatus.PAUSED)
-        return 0 if waiting else self.recipient_count
+        return 0 if self.status.is_held_back else self.recipient_count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,6 @@ from datetime import datetime
 from enum import StrEnum
 
 from quillpost.composition.content import ReturnAddress
-from quillpost.kit.errors import Refused
 
 
 class OrderStatus(StrEnum):
@@ -17,6 +16,11 @@ class OrderStatus(StrEnum):
     CANCELLED = "cancelled"
     PAUSED = "paused"
     ERROR = "error"
+
+    @property
+    def is_held_back(self) -> bool:
+        """Nothing has been made yet, so the order can be cancelled and nobody counts as mailed to."""
+        return self in (OrderStatus.REVIEWING, OrderStatus.PAUSED)
 
     @property
     def display(self) -> str:
@@ -111,7 +115,7 @@ class Wish:
     preview_recipient: int | None = None
     method: str = "api"
 
-
-def require_cancellable(status: OrderStatus) -> None:
-    if status is not OrderStatus.REVIEWING and status is not OrderStatus.PAUSED:
-        raise Refused(f"This order can no longer be cancelled: it is {status.display}.")
+    @property
+    def piece(self) -> str:
+        """What is printed; every type of this release is a postcard, told apart by its size."""
+        return f"postcard-{self.size}"

@@ -9,13 +9,13 @@ import sqlalchemy as sa
 from quillpost import events, jobs
 from quillpost.accounts.rules import Caller
 from quillpost.audience.rules import Person
-from quillpost.composition.content import ReturnAddress
+from quillpost.composition.content import ReturnAddress, Sender
 from quillpost.database import Tx
 from quillpost.database.tables import items
 from quillpost.kit.errors import Refused
 from quillpost.orders import store
 from quillpost.orders.records import Order
-from quillpost.orders.rules import ItemStatus, OrderStatus, Wish, require_cancellable
+from quillpost.orders.rules import ItemStatus, OrderStatus, Wish
 from quillpost.pricing import ledger
 
 SWEEP = "fulfilment.sweep"
@@ -39,6 +39,7 @@ class Prepared:
 
     wish: Wish
     people: list[tuple[Person, int, str | None]]
+    sender: Sender
     return_address: ReturnAddress
     front_file_id: UUID | None
     background_file_id: UUID | None
@@ -58,6 +59,7 @@ def place(tx: Tx, who: Caller, ready: Prepared, *, review: timedelta, now: datet
             "mode": who.mode,
             "type": wish.type,
             "size": wish.size,
+            "piece": wish.piece,
             "mail_class": wish.mail_class,
             "status": OrderStatus.REVIEWING.value,
             "method": wish.method,
@@ -77,6 +79,8 @@ def place(tx: Tx, who: Caller, ready: Prepared, *, review: timedelta, now: datet
             "return_city": home.city,
             "return_province": home.province,
             "return_postal_code": home.postal_code,
+            "sender_name": ready.sender.name,
+            "sender_company": ready.sender.company,
             "append_or_current_resident": wish.append_or_current_resident,
             "allow_duplicates": wish.allow_duplicates,
             "notification_emails": list(wish.notification_emails),
@@ -117,17 +121,10 @@ def place(tx: Tx, who: Caller, ready: Prepared, *, review: timedelta, now: datet
 
 def cancel(tx: Tx, order_id: int, *, now: datetime) -> Order:
     """Stop an order before it is made, and give the money back. Against the press, one side wins."""
-    order = store.read_order(tx, order_id)
-    require_cancellable(order.status)
-    swapped = store.swap_status(
-        tx,
-        [order_id],
-        expected=[order.status],
-        to=OrderStatus.CANCELLED,
-        now=now,
-    )
-    if not swapped:
-        raise Refused("This order can no longer be cancelled: it has just gone to print.")
+    order = store.read_order(tx, order_id, locked=True)
+    if not order.is_cancellable:
+        raise Refused(f"This order can no longer be cancelled: it is {order.status.display}.")
+    store.swap_status(tx, [order_id], expected=[order.status], to=OrderStatus.CANCELLED, now=now)
     tx.execute(CANCEL_ITEMS.where(items.c.order_id == order_id).values(updated_at=now))
     tx.execute(CANCEL_COUNTS, {"order_id": order_id})
     ledger.release_order(tx, order_id, now=now)

@@ -36,6 +36,8 @@ FIRST_ITEM_FACTS = sa.text(
     """
 )
 
+TAKE_TURNS = sa.text("select id from orders where id = any(:orders) order by id for no key update")
+
 COUNT_ITEMS = sa.text(
     f"""
     update orders o
@@ -83,8 +85,10 @@ def append_first_item_facts(tx: Tx, order_id: int, *, now: datetime) -> None:
     tx.execute(FIRST_ITEM_FACTS, {"order_id": order_id, "now": now})
 
 
-def read_order(tx: Tx, order_id: int) -> Order:
-    row = tx.execute(sa.select(orders).where(orders.c.id == order_id)).first()
+def read_order(tx: Tx, order_id: int, *, locked: bool = False) -> Order:
+    """The order; `locked`, nobody else changes it before this transaction ends."""
+    query = sa.select(orders).where(orders.c.id == order_id)
+    row = tx.execute(query.with_for_update(key_share=True) if locked else query).first()
     if row is None:
         raise NotFound
     return Order.of(row)
@@ -165,6 +169,8 @@ def swap_status(
     now: datetime,
 ) -> list[int]:
     """Those of the orders that were in an expected status and now are in the new one."""
+    # In the order of their ids, as whoever moves items locks them too.
+    tx.execute(TAKE_TURNS, {"orders": list(order_ids)})
     return list(
         tx.execute(
             sa.update(orders)

@@ -18,16 +18,17 @@ from quillpost.tracking.rules import digest, reason_of, status_of
 log = structlog.get_logger(__name__)
 
 POLL = "tracking.poll"
-UNIQUE_DAYS = 45
-"""A barcode may return on another piece after this time."""
 
+# A barcode may return on another piece after 45 days: a scan means the piece that was newest at its time.
+# That is told by the batch, which gave the code: an order may be placed a year before it is mailed. The day
+# of grace is for carriers' clocks.
 KEEP = sa.text(
     """
     insert into carrier_scans (digest, tracking, phase, scanned_at, raw, received_at, item_id)
     select s.digest, s.tracking, s.phase, s.at, cast(s.raw as jsonb), :now,
-           (select i.id from items i
-             where i.tracking = s.tracking and i.created_at > s.at - cast(:unique as interval)
-             order by i.id desc limit 1)
+           (select i.id from items i join batches b on b.id = i.batch_id
+             where i.tracking = s.tracking and b.created_at <= s.at + interval '1 day'
+             order by b.created_at desc, i.id desc limit 1)
       from unnest(cast(:digests as bytea[]), cast(:trackings as text[]), cast(:phases as text[]),
                   cast(:moments as timestamptz[]), cast(:raws as text[]))
                as s (digest, tracking, phase, at, raw)
@@ -40,13 +41,13 @@ KEEP = sa.text(
 def poll(db: Database, worlds: Mapping[str, World], *, now: datetime) -> None:
     """Ask every carrier feed what is new, and come back soon while pieces are on their way."""
     for world in worlds.values():
-        scans = world.carrier.poll(now=now)
+        report = world.carrier.poll(now=now)
         with db.work() as tx:
-            if scans:
-                ingest(tx, scans, now=now)
-            if world.carrier.expects_more():
+            if report.scans:
+                ingest(tx, report.scans, now=now)
+            if report.expects_more:
                 jobs.wake(tx, POLL, at=now + world.poll_every - timedelta(seconds=1))
-        world.carrier.settled()
+        world.carrier.settled(report.receipt)
 
 
 def ingest(tx: Tx, scans: Sequence[CarrierScan], *, now: datetime) -> int:
@@ -61,7 +62,6 @@ def ingest(tx: Tx, scans: Sequence[CarrierScan], *, now: datetime) -> int:
             "phases": [scan.phase for scan in by_digest.values()],
             "moments": [scan.at for scan in by_digest.values()],
             "raws": [json.dumps(dict(scan.raw)) for scan in by_digest.values()],
-            "unique": timedelta(days=UNIQUE_DAYS),
             "now": now,
         },
     ).all()

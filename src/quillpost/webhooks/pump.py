@@ -6,9 +6,11 @@ another sends it again under the same id, so a receiver can tell the repeat.
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
+from http import HTTPStatus
 
 import structlog
 
@@ -18,12 +20,14 @@ from quillpost.kit.errors import Unavailable
 from quillpost.kit.sealing import SealBroken, Sealer
 from quillpost.ports import Poster, PostOutcome
 from quillpost.webhooks import rules, service, store
+from quillpost.webhooks.telling import Due
 
 log = structlog.get_logger(__name__)
 
 FACTS_AT_ONCE = 1_000
 IN_FLIGHT = 100
 IDLE_SECONDS = 0.5
+GONE = "The receiver said that it is gone (410), so nothing more is delivered to it."
 
 
 class Pump:
@@ -43,7 +47,7 @@ class Pump:
         self._sealer = sealer
         self._poster = poster
         self._clock = clock
-        self._flying: set[asyncio.Task[None]] = set()
+        self._flying: dict[asyncio.Task[None], int] = {}
         self._landed = asyncio.Event()
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -66,25 +70,27 @@ class Pump:
 
     async def _round(self) -> bool:
         """Whether there was anything to do."""
+        self._landed.clear()
         facts = await asyncio.to_thread(self._fan_out)
         room = IN_FLIGHT - len(self._flying)
-        due = await asyncio.to_thread(self._claim, room) if room else []
+        air = Counter(self._flying.values())
+        due = await asyncio.to_thread(self._claim, room, air) if room else []
         for delivery in due:
             task = asyncio.create_task(self._deliver(delivery))
-            self._flying.add(task)
+            self._flying[task] = delivery.webhook_id
             task.add_done_callback(self._land)
         return bool(facts or due)
 
     async def _idle(self, stop: asyncio.Event) -> None:
-        """Until a delivery lands (the next of its stream may go), the stop, or a moment has passed."""
-        self._landed.clear()
+        """Until a delivery has landed since the last round (the next of its stream may go), the stop, or a
+        moment has passed."""
         waits = [asyncio.create_task(self._landed.wait()), asyncio.create_task(stop.wait())]
         await asyncio.wait(waits, timeout=IDLE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
         for wait in waits:
             wait.cancel()
 
     def _land(self, task: asyncio.Task[None]) -> None:
-        self._flying.discard(task)
+        del self._flying[task]
         if not task.cancelled() and (fault := task.exception()):
             log.error("webhooks.delivery_stumbled", error=repr(fault))
         self._landed.set()
@@ -93,24 +99,19 @@ class Pump:
         with self._db.work() as tx:
             return store.fan_out(tx, most=FACTS_AT_ONCE, now=self._clock())
 
-    def _claim(self, most: int) -> list[store.Due]:
+    def _claim(self, most: int, flying: Mapping[int, int]) -> list[Due]:
         now = self._clock()
         with self._db.work() as tx:
-            return store.claim(tx, most=most, lease=now + self._lease, now=now)
+            return store.claim(tx, most=most, flying=flying, lease=now + self._lease, now=now)
 
-    async def _deliver(self, due: store.Due) -> None:
-        url, body = due.url, b""
-        if due.verb == "get":
-            url += ("&" if "?" in url else "?") + rules.query(due.told)
-        else:
-            # What was sent once is sent again to the letter.
-            body = due.sent.encode() if due.sent else rules.body(due.told)
+    async def _deliver(self, due: Due) -> None:
+        url, body = (due.words, b"") if due.verb == "get" else (due.url, due.words.encode())
         outcome = await self._attempt(due, url, body)
         # If the outcome cannot be recorded, the lease runs out and the delivery is made again.
         with suppress(Unavailable):
-            await asyncio.to_thread(self._record, due, body.decode() or url, outcome)
+            await asyncio.to_thread(self._record, due, outcome)
 
-    async def _attempt(self, due: store.Due, url: str, body: bytes) -> PostOutcome:
+    async def _attempt(self, due: Due, url: str, body: bytes) -> PostOutcome:
         try:
             secret = service.unseal(self._sealer, due.webhook_id, due.secret_sealed)
         except SealBroken:
@@ -121,11 +122,12 @@ class Pump:
         headers = {"content-type": "application/json", **signature}
         return await self._poster.post(url, method=due.verb.upper(), headers=headers, body=body)
 
-    def _record(self, due: store.Due, sent: str, outcome: PostOutcome) -> None:
+    def _record(self, due: Due, outcome: PostOutcome) -> None:
         now = self._clock()
         delivered = outcome.status is not None and 200 <= outcome.status < 300
+        gone = outcome.status == HTTPStatus.GONE
         next_at = None
-        if not delivered and outcome.status != 410:
+        if not delivered and not gone:
             next_at = rules.next_attempt(
                 due.attempts,
                 now=now,
@@ -134,18 +136,18 @@ class Pump:
             )
         status = "delivered" if delivered else "pending" if next_at else "failed"
         with self._db.work() as tx:
-            store.record_outcome(
+            is_news = store.record_outcome(
                 tx,
                 due,
                 status=status,
-                body=sent,
                 response_status=outcome.status,
                 response_body=outcome.body,
                 error=outcome.error,
                 next_at=next_at,
                 now=now,
             )
-            if status == "failed":
-                state = "disabled" if outcome.status == 410 else "failing"
-                store.set_status(tx, due.webhook_id, state, now=now)
+            if is_news and gone:
+                store.disable(tx, due.webhook_id, why=GONE, now=now)
+            elif is_news and status == "failed":
+                store.mark_failing(tx, due.webhook_id, now=now)
         log.info("webhook.attempted", delivery=due.id, status=status, answer=outcome.status)

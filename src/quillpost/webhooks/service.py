@@ -19,12 +19,11 @@ def subscribe(
     url: str,
     type: str,  # noqa: A002
     verb: str = "post",
-    mode: str | None = None,
     description: str | None = None,
     sub_account_id: int | None = None,
     now: datetime,
 ) -> tuple[store.Webhook, str]:
-    """The subscription, and its secret in clear: this once."""
+    """The subscription to events of the caller's own mode, and its secret in clear: this once."""
     home = sub_account_id if sub_account_id is not None else who.sub_account_id
     if home is not None:
         require_sub_account(tx, home)
@@ -33,7 +32,7 @@ def subscribe(
         {
             "account_id": who.account_id,
             "sub_account_id": home,
-            "mode": mode or who.mode,
+            "mode": who.mode,
             "url": url,
             "type": type,
             "verb": verb,

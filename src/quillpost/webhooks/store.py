@@ -1,26 +1,25 @@
 """Subscriptions, and the outbox of deliveries."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
-from quillpost.composition.content import Sender
 from quillpost.database import Tx
-from quillpost.database.tables import accounts, deliveries, facts, items, orders, webhooks
+from quillpost.database.tables import deliveries, webhooks
 from quillpost.kit.errors import NotFound
 from quillpost.kit.paging import Page, PageRequest
-from quillpost.orders import look
-from quillpost.orders.records import Item
-from quillpost.webhooks.rules import Told
+from quillpost.webhooks import telling
+from quillpost.webhooks.telling import Due, Unspeakable
 
 # One at a time: two that fan out beside each other could number a stream's deliveries out of their order.
 FAN_OUT_TURN = sa.text("select pg_try_advisory_xact_lock(7125202)")
 
 # Delivered tells two things: the status, then the delivery. The second id is derived from the first,
-# so that a fan-out that runs again finds its rows there.
+# so that a fan-out that runs again finds its rows there. The subscriptions are locked, so that one that is
+# disabled at this moment is either seen so, or finds these deliveries among those it fails.
 FAN_OUT = sa.text(
     """
     with taken as (
@@ -49,26 +48,40 @@ FAN_OUT = sa.text(
           join orders o on o.id = t.order_id
          where w.mailing_list_id is null or w.mailing_list_id = any(o.mailing_list_ids)
          order by t.id, t.event_type desc
+           for share of w
         on conflict (webhook_id, fact_id, event_type) do nothing)
     select count(*) from taken
     """
 )
 
-# The lease and the back-off are one column. A later event of a stream waits for the earlier one.
+# The lease and the back-off are one column. A later event of a stream waits for the earlier one. Whoever has
+# the fewest in the air goes first, and nobody has more than the share: a silent receiver with thousands due
+# takes no other's place. A row that another pump took since it was ranked is judged again when it is locked.
 CLAIM = sa.text(
     """
     update deliveries d set attempts = attempts + 1, next_at = :lease
      where d.id in (
-        select p.id from deliveries p join webhooks w on w.id = p.webhook_id
-         where p.status = 'pending' and p.next_at <= :now and w.status in ('active', 'failing')
-           and not exists (select 1 from deliveries e
-                            where e.webhook_id = p.webhook_id and e.stream = p.stream
-                              and e.status = 'pending' and e.id < p.id)
-         order by p.next_at, p.id limit :most
+        select p.id
+          from deliveries p
+          join (select h.id, coalesce(f.flying, 0)
+                             + row_number() over (partition by h.webhook_id order by h.next_at, h.id) as place
+                  from deliveries h
+                  join webhooks w on w.id = h.webhook_id and w.status in ('active', 'failing')
+                  left join unnest(cast(:hooks as bigint[]), cast(:flying as bigint[]))
+                            as f (webhook_id, flying) on f.webhook_id = h.webhook_id
+                 where h.status = 'pending' and h.next_at <= :now
+                   and not exists (select 1 from deliveries e
+                                    where e.webhook_id = h.webhook_id and e.stream = h.stream
+                                      and e.status = 'pending' and e.id < h.id)) r on r.id = p.id
+         where r.place <= :share and p.status = 'pending' and p.next_at <= :now
+         order by r.place, p.next_at, p.id limit :most
            for update of p skip locked)
     returning d.id
     """
 )
+
+SHARE = 10
+"""How many deliveries to one subscription may be in the air of one pump."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,20 +99,6 @@ class Webhook:
     invoke_count: int
     created_at: datetime
     updated_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class Due:
-    """A delivery whose time has come."""
-
-    id: int
-    webhook_id: int
-    url: str
-    verb: str
-    secret_sealed: bytes
-    attempts: int
-    sent: str | None
-    told: Told
 
 
 _WEBHOOK = [
@@ -152,71 +151,38 @@ def fan_out(tx: Tx, *, most: int, now: datetime) -> int:
     return int(tx.execute(FAN_OUT, {"most": most, "now": now}).scalar_one())
 
 
-def claim(tx: Tx, *, most: int, lease: datetime, now: datetime) -> list[Due]:
-    """Deliveries that are this caller's until the lease ends."""
-    claimed = tx.execute(CLAIM, {"most": most, "lease": lease, "now": now}).scalars().all()
-    return _due(tx, claimed) if claimed else []
+def claim(
+    tx: Tx, *, most: int, flying: Mapping[int, int] | None = None, lease: datetime, now: datetime
+) -> list[Due]:
+    """Deliveries that are this caller's until the lease ends.
+
+    `flying` is how many each subscription, by its id, has in the caller's air already.
+    """
+    air = flying or {}
+    claimed = tx.execute(
+        CLAIM,
+        {
+            "most": most,
+            "share": SHARE,
+            "hooks": list(air),
+            "flying": list(air.values()),
+            "lease": lease,
+            "now": now,
+        },
+    )
+    ids = claimed.scalars().all()
+    found = telling.read(tx, ids) if ids else []
+    _give_up(tx, (lost for lost in found if isinstance(lost, Unspeakable)))
+    return [due for due in found if isinstance(due, Due)]
 
 
-def _due(tx: Tx, delivery_ids: Sequence[int]) -> list[Due]:
-    item_columns = [column.label(f"item_{column.name}") for column in items.c]
-    rows = tx.execute(
-        sa.select(
-            deliveries.c.id, deliveries.c.webhook_id, deliveries.c.event_type,
-            deliveries.c.event_id, deliveries.c.attempts, deliveries.c.body,
-            webhooks.c.url, webhooks.c.verb, webhooks.c.secret_sealed,
-            facts.c.at, facts.c.order_id, facts.c.sub_account_id, facts.c.order_status,
-            facts.c.previous, facts.c.current, facts.c.item_id.label("fact_item_id"),
-            orders.c.metadata, orders.c.qrcode_url,
-            accounts.c.name.label("sender_name"), accounts.c.company.label("sender_company"),
-            *item_columns,
+def _give_up(tx: Tx, lost: Iterable[Unspeakable]) -> None:
+    for delivery in lost:
+        tx.execute(
+            sa.update(deliveries)
+            .where(deliveries.c.id == delivery.id)
+            .values(status="failed", error=delivery.error, next_at=None)
         )
-        .join(webhooks, webhooks.c.id == deliveries.c.webhook_id)
-        .join(facts, facts.c.id == deliveries.c.fact_id)
-        .join(orders, orders.c.id == facts.c.order_id)
-        .join(accounts, accounts.c.id == deliveries.c.account_id)
-        .outerjoin(items, items.c.id == facts.c.item_id)
-        .where(deliveries.c.id.in_(delivery_ids))
-        .order_by(deliveries.c.id)
-    )  # fmt: skip
-    return [
-        Due(
-            id=row.id,
-            webhook_id=row.webhook_id,
-            url=row.url,
-            verb=row.verb,
-            secret_sealed=bytes(row.secret_sealed),
-            attempts=row.attempts,
-            sent=row.body,
-            told=Told(
-                event_type=row.event_type,
-                event_id=str(row.event_id),
-                at=row.at,
-                order_id=row.order_id,
-                sub_account_id=row.sub_account_id,
-                order_status=row.order_status,
-                previous=row.previous,
-                current=row.current,
-                metadata=row.metadata,
-                item=_item(row) if row.fact_item_id is not None else None,
-                qrcode_url=_destination(row),
-            ),
-        )
-        for row in rows
-    ]
-
-
-def _item(row: Any) -> dict[str, Any]:
-    return {column.name: row._mapping[f"item_{column.name}"] for column in items.c}
-
-
-def _destination(row: Any) -> str | None:
-    """Where the piece's QR code leads, with its recipient's words filled in."""
-    if row.qrcode_url is None or row.fact_item_id is None:
-        return None
-    item = Item.of_columns(_item(row))
-    sender = Sender(row.sender_name, row.sender_company)
-    return look.qr_destination(row.qrcode_url, look.addressee(item), sender)
 
 
 def record_outcome(
@@ -224,20 +190,25 @@ def record_outcome(
     due: Due,
     *,
     status: str,
-    body: str,
     response_status: int | None,
     response_body: str,
     error: str | None,
     next_at: datetime | None,
     now: datetime,
-) -> None:
-    """What came of the attempt; a success counts for the subscription."""
-    tx.execute(
+) -> bool:
+    """Keep what came of the attempt; whether that was news. A success counts for the subscription.
+
+    The subscription is locked before the delivery, as whoever deletes it does: two that lock in different
+    orders would wait for each other.
+    """
+    if not _lock(tx, due.webhook_id):
+        return False
+    kept = tx.execute(
         sa.update(deliveries)
         .where(deliveries.c.id == due.id, deliveries.c.status == "pending")
         .values(
             status=status,
-            body=body,
+            body=due.words,
             response_status=response_status,
             response_body=response_body,
             error=error,
@@ -245,6 +216,8 @@ def record_outcome(
             delivered_at=now if status == "delivered" else None,
         )
     )
+    if kept.rowcount == 0:
+        return False
     if status == "delivered":
         tx.execute(
             sa.update(webhooks)
@@ -254,7 +227,31 @@ def record_outcome(
                 status=sa.case((webhooks.c.status == "failing", "active"), else_=webhooks.c.status),
             )
         )
+    return True
 
 
-def set_status(tx: Tx, webhook_id: int, status: str, *, now: datetime) -> None:
-    tx.execute(sa.update(webhooks).where(webhooks.c.id == webhook_id).values(status=status, updated_at=now))
+def mark_failing(tx: Tx, webhook_id: int, *, now: datetime) -> None:
+    """An owner is shown that deliveries fail; they go on. One that rests keeps its status."""
+    tx.execute(
+        sa.update(webhooks)
+        .where(webhooks.c.id == webhook_id, webhooks.c.status == "active")
+        .values(status="failing", updated_at=now)
+    )
+
+
+def disable(tx: Tx, webhook_id: int, *, why: str, now: datetime) -> None:
+    """Deliver nothing more to it: what waits has failed."""
+    tx.execute(
+        sa.update(webhooks).where(webhooks.c.id == webhook_id).values(status="disabled", updated_at=now)
+    )
+    tx.execute(
+        sa.update(deliveries)
+        .where(deliveries.c.webhook_id == webhook_id, deliveries.c.status == "pending")
+        .values(status="failed", error=why, next_at=None)
+    )
+
+
+def _lock(tx: Tx, webhook_id: int) -> bool:
+    """Whether there still is such a subscription, which then waits for this transaction."""
+    locked = sa.select(webhooks.c.id).where(webhooks.c.id == webhook_id).with_for_update(key_share=True)
+    return tx.execute(locked).first() is not None

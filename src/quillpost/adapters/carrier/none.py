@@ -1,16 +1,12 @@
 """No feed yet: a live installation before its carrier subscription. Pieces stay where the press left them."""
 
-from collections.abc import Sequence
 from datetime import datetime
 
-from quillpost.ports import CarrierScan
+from quillpost.ports import CarrierReport
 
 
 class NoFeed:
-    def poll(self, *, now: datetime) -> Sequence[CarrierScan]:  # noqa: ARG002
-        return ()
+    def poll(self, *, now: datetime) -> CarrierReport:  # noqa: ARG002
+        return CarrierReport(scans=())
 
-    def settled(self) -> None: ...
-
-    def expects_more(self) -> bool:
-        return False
+    def settled(self, receipt: tuple[str, ...]) -> None: ...

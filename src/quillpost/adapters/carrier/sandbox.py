@@ -5,12 +5,12 @@ has come on the fast clock. Asked twice it says the same again, as real feeds do
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from quillpost.adapters.printing.folder import FolderPartner
 from quillpost.adapters.printing.sandbox import MAILBOX
-from quillpost.ports import CarrierScan, FileStore
+from quillpost.ports import CarrierReport, CarrierScan, FileMissing, FileStore
 
 # Phase of the mail stream, and how far into the journey it is seen.
 USUAL = (("1", 0.25), ("2", 0.5), ("3a", 0.75), ("4c", 1.0))
@@ -28,29 +28,33 @@ class SandboxCarrier:
         self._store = store
         self._jobs = FolderPartner(store, folder)
         self._journey = journey
-        self._in_the_mail = False
-        self._arrived: list[str] = []
 
-    def poll(self, *, now: datetime) -> Sequence[CarrierScan]:
+    def poll(self, *, now: datetime) -> CarrierReport:
         scans: list[CarrierScan] = []
-        self._in_the_mail, self._arrived = False, []
-        for dropped in list(self._store.keys(f"{MAILBOX}/")):
-            mailed_at = datetime.fromisoformat(self._store.get(dropped).decode())
+        arrived: list[str] = []
+        in_the_mail = False
+        for dropped, mailed_at in self._mailbox():
             for piece in self._jobs.manifest(dropped.removeprefix(f"{MAILBOX}/")):
                 if piece["tracking"]:
                     scans.extend(self._sightings(piece, mailed_at, now))
             if now >= mailed_at + self._journey * LAST_SIGHTING:
-                self._arrived.append(dropped)
+                arrived.append(dropped)
             else:
-                self._in_the_mail = True
-        return scans
+                in_the_mail = True
+        return CarrierReport(scans, receipt=tuple(arrived), expects_more=in_the_mail)
 
-    def settled(self) -> None:
-        for dropped in self._arrived:
+    def settled(self, receipt: tuple[str, ...]) -> None:
+        for dropped in receipt:
             self._store.delete(dropped)
 
-    def expects_more(self) -> bool:
-        return self._in_the_mail
+    def _mailbox(self) -> Iterator[tuple[str, datetime]]:
+        """Each mailed job and when it was dropped."""
+        for dropped in list(self._store.keys(f"{MAILBOX}/")):
+            try:
+                mailed_at = self._store.get(dropped).decode()
+            except FileMissing:  # another poll has settled it since
+                continue
+            yield dropped, datetime.fromisoformat(mailed_at)
 
     def _sightings(
         self, piece: dict[str, object], mailed_at: datetime, now: datetime

@@ -51,6 +51,10 @@ class OutboundGuard:
         """What is wrong with the URL, as a sentence, or None. Where it leads is judged later."""
         if len(url) > LONGEST_URL:
             return f"The URL is longer than {LONGEST_URL} characters."
+        return self.check_destination(url)
+
+    def check_destination(self, url: str) -> str | None:
+        """The same for a URL of any length: one of ours, which carries an event in its query."""
         if not url.isprintable() or " " in url:
             return "The URL must not contain spaces or control characters."
         try:

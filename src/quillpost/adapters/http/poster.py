@@ -35,7 +35,7 @@ class WebhookPoster:
 
     async def post(self, url: str, *, method: str, headers: Mapping[str, str], body: bytes) -> PostOutcome:
         """Deliver once. Whatever the other side does is an outcome, never an exception."""
-        fault = self._guard.check_url(url)
+        fault = self._guard.check_destination(url)
         if fault is not None:
             return PostOutcome(status=None, error=fault)
         try:

@@ -142,6 +142,9 @@ class SendPostcard(BaseModel):
         message = self._message(limits, faults)
         metadata = self._metadata(limits, faults)
         schedule_for = self._schedule(faults, now=now)
+        parts_of_it = (self.return_address2, self.return_city, self.return_state, self.return_postal_code)
+        if any(map(_given, parts_of_it)) and not _given(self.return_address):
+            faults["return_address"] = ["Give the street as well, or none of it: the account's is used then."]
         if self.preview_recipient is not None and self.preview_recipient >= max(1, len(recipients)):
             faults["preview_recipient"] = ["There is no such recipient; the first one is 0."]
         wish = Wish(

@@ -1,12 +1,15 @@
 """Orders and items on the wire, key for key as the interface has them."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
 
 from fastapi import Request
 
+from quillpost.accounts.service import SubAccount
 from quillpost.api.answers import verbatim
+from quillpost.audience.rules import Person
 from quillpost.kit.times import iso, plain_time
 from quillpost.orders.records import Item, Order
 from quillpost.orders.rules import ItemStatus, display_type
@@ -59,7 +62,7 @@ def send_shape(
     order: Order,
     *,
     recipients: Sequence[Mapping[str, Any]],
-    sub_account: Mapping[str, Any] | None,
+    sub_account: SubAccount | None,
 ) -> dict[str, Any]:
     """The answer to a send."""
     home = order.return_address
@@ -85,7 +88,7 @@ def send_shape(
         "image_template_id": order.image_template_id,
         "method": order.method,
         "sub_account_id": order.sub_account_id,
-        "sub_account": sub_account,
+        "sub_account": sub_account_shape(sub_account),
         "font_size": order.font_size,
         "qrcode_url": order.qrcode_url,
         "custom_background_url": order.background_url,
@@ -103,6 +106,19 @@ def send_shape(
         "updated_at": plain_time(order.updated_at),
         "recipients": list(recipients),
     }
+
+
+def inline_shape(person: Person) -> dict[str, str | None]:
+    """A recipient as the answer to a send repeats it."""
+    names = ("name", "address", "address2", "city", "province", "postal_code", "country")
+    return {name: getattr(person, name) for name in names}
+
+
+def sub_account_shape(sub_account: SubAccount | None) -> dict[str, Any] | None:
+    if sub_account is None:
+        return None
+    shown = asdict(sub_account)
+    return {"id": shown.pop("id"), "user_id": shown.pop("account_id"), **shown}
 
 
 def recipient_shape(item: Item) -> dict[str, Any]:

@@ -59,7 +59,7 @@ class NewWebhook(BaseModel):
     description: Text | None = Field(None, max_length=500)
     sub_account_id: Id | None = None
     mailing_list_id: Id | None = None
-    mode: Literal["test", "live"] | None = None
+    mode: Literal["test", "live"] | None = Field(None, description="The token's own, if given.")
 
 
 def shape(webhook: store.Webhook) -> dict[str, Any]:
@@ -92,6 +92,8 @@ def create_webhook(body: NewWebhook, who: MayWrite, tx: InTx, parts: Parts) -> R
     wrong = parts.check_url(body.url)
     if wrong is not None:
         raise Invalid({"url": [wrong]})
+    if body.mode not in (None, who.mode):
+        raise Invalid({"mode": [f"Use a {body.mode} token to subscribe to {body.mode} events."]})
     if body.mailing_list_id is not None:
         raise Refused("Mailing List Does Not Exist")
     webhook, secret = service.subscribe(
@@ -101,7 +103,6 @@ def create_webhook(body: NewWebhook, who: MayWrite, tx: InTx, parts: Parts) -> R
         url=body.url,
         type=body.type,
         verb=body.verb,
-        mode=body.mode,
         description=body.description,
         sub_account_id=body.sub_account_id,
         now=parts.clock(),

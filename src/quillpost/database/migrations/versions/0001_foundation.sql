@@ -96,6 +96,7 @@ create table files (
     expires_at timestamptz
 );
 create index files_account on files (account_id, created_at desc);
+create index files_content on files (account_id, sha256);
 create index files_expiry on files (expires_at) where expires_at is not null;
 
 create table image_templates (
@@ -140,6 +141,7 @@ create table orders (
     mode text not null check (mode in ('test', 'live')),
     type text not null,
     size text,
+    piece text not null,                             -- what is printed: a key of composition's pieces
     mail_class text not null check (mail_class in ('first', 'standard')),
     status text not null check (status in
         ('reviewing', 'processing', 'printing', 'fulfilled', 'cancelled', 'paused', 'error')),
@@ -158,6 +160,7 @@ create table orders (
     qrcode_url text,
     return_name text, return_address text, return_address2 text,
     return_city text, return_province text, return_postal_code text,
+    sender_name text, sender_company text,           -- as they were: a later rename changes no piece
     append_or_current_resident boolean not null default false,
     allow_duplicates boolean not null default false,
     mailing_list_ids bigint[] not null default '{}',
@@ -449,7 +452,7 @@ begin
             ('items', account || ' and ' || sub_account || ' and ' || its_mode),
             ('facts', account || ' and ' || sub_account || ' and ' || its_mode),
             ('ledger_moves', account || ' and ' || sub_account || ' and ' || its_mode),
-            ('webhooks', account || ' and ' || sub_account),
+            ('webhooks', account || ' and ' || sub_account || ' and ' || its_mode),
             ('deliveries', account || ' and ' || sub_account || ' and ' || its_mode),
             ('idempotency_keys', account)
         ) as t (name, rule)
