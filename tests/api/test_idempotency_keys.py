@@ -11,8 +11,9 @@ from httpx2 import Response
 from starlette.testclient import TestClient
 from traces import traces
 
-from makers import Account, Build, Clock, count_rows, make_account, postcard
+from makers import Account, Build, Clock, count_rows, make_account, make_sub_account, make_teammate, postcard
 from quillpost.accounts.rules import Caller
+from quillpost.accounts.service import mint_token
 from quillpost.api import idempotency
 from quillpost.api.idempotency import make_claim
 from quillpost.database.tables import idempotency_keys, tokens
@@ -67,6 +68,14 @@ def test_keys_are_per_account_and_per_path(owner: Account, stranger: Account) ->
     assert keyed(owner, "/webhooks", HOOK).status_code == 201
     assert send(owner, key="order-2").json()["id"] != mine.json()["id"]
     assert keyed(owner, "/send/postcard/", postcard()).content == mine.content
+
+
+def test_keys_are_per_sub_account_and_per_scope(owner: Account, parts: Parts) -> None:
+    branches = [make_teammate(parts, owner, make_sub_account(parts, owner, title)) for title in "AB"]
+    with parts.db.work() as tx:
+        limited = mint_token(tx, owner.id, mode="test", name="x", scopes=["send:write"], now=parts.clock())
+    callers = [owner, *branches, replace(owner, token=limited)]
+    assert len({send(caller).json()["id"] for caller in callers}) == len(callers)
 
 
 def test_keys_are_per_mode(owner: Account, parts: Parts) -> None:

@@ -166,6 +166,7 @@ def test_a_field_whose_name_is_half_a_character_is_refused(owner: Account, parts
     ("changes", "field"),
     [
         ({"recipients": []}, "recipients"),
+        ({"return_name": "Dana", "return_city": "Austin"}, "return_address"),
         ({"recipients": None}, "recipients"),
         ({"recipients": None, "mailing_list_ids": []}, "recipients"),
         ({"message": None}, "message"),

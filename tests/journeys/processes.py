@@ -56,7 +56,9 @@ def answers(url: str, path: str = "/ready") -> bool:
 class Service:
     """`quillpost serve` as a person starts it."""
 
-    def __init__(self, output: Path, *arguments: str, port: int, **settings: str) -> None:
+    def __init__(
+        self, output: Path, *arguments: str, port: int, closed_output: bool = False, **settings: str
+    ) -> None:
         self.url = f"http://127.0.0.1:{port}"
         self._output = output
         with output.open("ab") as file:
@@ -71,6 +73,7 @@ class Service:
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=subprocess.STDOUT,
+                preexec_fn=_close_output if closed_output else None,
             )
 
     @property
@@ -98,6 +101,11 @@ class Service:
     def _ready_or_dead(self) -> bool:
         assert self._process.poll() is None, f"it ended with {self._process.returncode}:\n{self.output}"
         return answers(self.url)
+
+
+def _close_output() -> None:
+    os.close(1)
+    os.close(2)
 
 
 def _with_kept_bytecode(folder: Path) -> dict[str, str]:

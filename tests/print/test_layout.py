@@ -1,9 +1,11 @@
+import contextlib
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quillpost.composition.hand import hand, legible, missing_letters
-from quillpost.composition.layout import LARGEST, DoesNotFit, Setting, set_message
+from quillpost.composition.hand import Hand, Word, hand, legible, missing_letters, plain_face
+from quillpost.composition.layout import LARGEST, MARGIN_WANDER, DoesNotFit, Setting, set_message, wrap_lines
 from quillpost.composition.pieces import PIECES, Box
 from quillpost.composition.writing import write
 
@@ -14,9 +16,9 @@ def fit(text: str, font_size: str = "auto", box: Box = PIECE.message) -> Setting
     return set_message(hand(), text, box, font_size, PIECE.title)
 
 
-def written_words(setting: Setting, box: Box, item_id: int) -> list[Box]:
+def written_words(setting: Setting, box: Box, item_id: int, *, realism: bool = True) -> list[Box]:
     """The ink of every word, as the page's own operators place it."""
-    lines = write(setting, box, (0, 0, 0), item_id).split(b"\n")[1:-2]
+    lines = write(setting, box, (0, 0, 0), item_id, realism=realism).split(b"\n")[1:-2]
     words = [word for line in setting.lines for word in line]
     boxes = []
     for word, line in zip(words, lines, strict=True):
@@ -107,6 +109,44 @@ def test_a_word_wider_than_the_line_is_broken() -> None:
     assert sum(len(word.text) for line in setting.lines for word in line) == 60
 
 
+def test_parts_of_a_broken_word_are_as_long_as_the_line_allows() -> None:
+    first, *_, last = [line[0] for line in fit("w" * 60 + "é" * 60, "large").lines]
+    wider = hand().word(first.text + "w")
+    room = PIECE.message.width / 22 - MARGIN_WANDER
+    assert first.extent <= room < wider.extent
+    assert last.text.endswith("é")
+
+
+def test_breaking_a_word_measures_each_letter_once() -> None:
+    """Letters without width never fill a line: measured from its start each time, these take hours."""
+    marks = "\u0301" * 100_000
+    parts = hand().parts_of(hand().word("w" * 80 + marks), 20)
+    assert "".join(part.text for part in parts) == "w" * 79 + legible("w" + marks)
+    assert "".join(wrap_lines(plain_face(), ["w" * 80 + marks], 20)) == "w" * 80 + marks
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a" + " " * 5000 + "b", "a" + "\n" * 5000 + "b", "w" * 5000, "a " * 2500, "aЖ" * 2500, "e\u0301" * 2500],
+)
+def test_breaking_a_message_draws_each_letter_at_most_once_a_size(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = []
+    write_letters = Hand._write
+
+    def counted(writer: Hand, letters: str) -> Word:
+        drawn.append(len(letters))
+        return write_letters(writer, letters)
+
+    monkeypatch.setattr(Hand, "_write", counted)
+    fresh = Hand(hand().face, hand().plain)
+    with contextlib.suppress(DoesNotFit):
+        set_message(fresh, text, PIECE.message, "auto", PIECE.title)
+    sizes_tried = 6
+    assert sum(drawn) <= len(text) * (sizes_tried + 1)
+
+
 def test_letters_of_neither_face_are_reported_once_each() -> None:
     assert missing_letters("Ünïcode ’quoted’ 李 Жук 😀 李\u200d\ufe0f e\u0301\n") == ["李", "😀"]
 
@@ -125,3 +165,20 @@ def test_a_piece_is_uneven_in_its_own_way_every_time() -> None:
     first, again, other = (write(setting, PIECE.message, (0, 0, 0), i) for i in (1, 1, 2))
     assert first == again
     assert first != other
+
+
+def test_without_realism_no_piece_differs_from_another() -> None:
+    setting = fit("The same words for everyone")
+    one, other = (write(setting, PIECE.message, (0, 0, 0), i, realism=False) for i in (1, 2))
+    assert one == other
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.text(alphabet=st.sampled_from("aifjgyJQÅ  \n.,Ж"), max_size=600))
+def test_even_lines_are_inside_their_box_too(text: str) -> None:
+    try:
+        setting = fit(text)
+    except DoesNotFit:
+        return
+    boxes = written_words(setting, PIECE.message, 1, realism=False)
+    assert [box for box in boxes if not PIECE.message.grown(0.01).contains(box)] == []

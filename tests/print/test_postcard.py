@@ -2,6 +2,7 @@ import io
 from dataclasses import replace
 from itertools import combinations
 
+import numpy as np
 import pikepdf
 import pytest
 import segno
@@ -18,10 +19,21 @@ from cards import (
     page_text,
     picture,
 )
+from PIL import Image
 
+from quillpost.composition import compose
 from quillpost.composition.barcode import encode
-from quillpost.composition.compose import check_fit, compose_batch, pages_of, preview
-from quillpost.composition.content import Addressee, ReturnAddress
+from quillpost.composition.compose import (
+    check_address_fits,
+    check_message_fits,
+    check_sender_fits,
+    compose_batch,
+    pages_of,
+    plain_front_png,
+    preview,
+)
+from quillpost.composition.content import Addressee, ReturnAddress, Sender
+from quillpost.composition.image import Picture, prepare_picture
 from quillpost.composition.layout import DoesNotFit
 from quillpost.composition.pieces import INCH, PIECES, PieceTemplate
 from quillpost.composition.qr import QrEncoder
@@ -147,6 +159,30 @@ def test_a_large_batch_is_sound_and_shares_what_is_the_same() -> None:
     assert len(pdf) - len(one) < 300 * 3000
 
 
+def test_designs_with_equal_art_share_one_picture(monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded = []
+
+    def prepare(data: bytes) -> Picture:
+        decoded.append(data)
+        return prepare_picture(data)
+
+    monkeypatch.setattr(compose, "prepare_picture", prepare)
+    noise = np.random.default_rng(1).integers(0, 255, (400, 600, 3), dtype=np.uint8)
+    file = io.BytesIO()
+    Image.fromarray(noise).save(file, "JPEG")
+    # Every design has read its art from the shelf by itself: equal bytes, other objects.
+    designs = {
+        key: design(front=file.getvalue(), background=bytes(bytearray(file.getvalue()))) for key in range(50)
+    }
+    copies = [copy(key, design=key) for key in designs]
+    pdf = compose_batch(designs, copies)
+    assert len(decoded) == 1
+    one = compose_batch(designs, copies[:1])
+    assert len(pdf) - len(one) < 50 * 5000 < 2 * len(file.getvalue())
+    with pikepdf.open(io.BytesIO(pdf)) as document:
+        assert len([o for o in document.objects if _is_image(o)]) == 1
+
+
 def test_one_picture_on_two_sizes_covers_both() -> None:
     art = picture()
     designs = {0: design(front=art), 1: design("postcard-6x11", front=art)}
@@ -204,6 +240,26 @@ def test_previews_have_the_finished_size() -> None:
     }
 
 
+@pytest.mark.parametrize("key", PIECES)
+def test_the_plain_front_is_the_printed_one_and_is_drawn_once(key: str) -> None:
+    unsigned = replace(design(key), sender=Sender())
+    front = plain_front_png(key, 50)
+    assert front == preview(unsigned, copy(), dpi=50)["front"]
+    assert plain_front_png(key, 50) is front
+
+
+def test_without_realism_every_piece_is_written_alike_on_level_lines() -> None:
+    look = replace(design(message="zzz zzz zzz\nzzz zzz"), realism=False)
+    one, other = (letters_on(compose_batch({0: look}, [copy(i)]), 1) for i in (1, 2))
+    assert one == other
+    written = [ink for letter, ink in one if letter == "z"]
+    assert len(written) == 15
+    assert len({round(ink.bottom, 1) for ink in written}) == 2
+    assert len({round(ink.height, 1) for ink in written}) == 1
+    lively = compose_batch({0: replace(look, realism=True)}, [copy(1)])
+    assert letters_on(lively, 1) != one
+
+
 def test_a_front_without_art_is_not_an_empty_page() -> None:
     pdf = compose_batch({0: design()}, [copy()])
     assert page_text(pdf, 0).split("\n") == ["a note for you", "MAPLE & MAIN REALTY"]
@@ -214,25 +270,26 @@ def test_what_passes_the_check_composes_with_and_without_a_qr_code() -> None:
     while True:
         look = design(message="word " * words)
         try:
-            check_fit(look, JENNY)
+            check_message_fits(look, JENNY, qr=True)
         except DoesNotFit:
             break
         compose_batch({0: look}, [copy(qr_url=QR_URL), copy()])
         words += 40
-    check_fit(look, JENNY, qr=False)
+    check_message_fits(look, JENNY, qr=False)
 
 
 def test_a_long_address_is_set_smaller_and_wrapped_but_an_endless_one_is_refused() -> None:
     long = replace(JENNY, company="Incorporated Society of Very Long Company Names and Successors")
-    check_fit(design(), long)
+    check_address_fits(design(), long)
+    compose_batch({0: design()}, [copy(addressee=long)])
     with pytest.raises(DoesNotFit, match="The address is too long"):
-        check_fit(design(), replace(JENNY, company="Endless " * 60))
+        check_address_fits(design(), replace(JENNY, company="Endless " * 60))
 
 
 def test_an_endless_return_address_is_refused() -> None:
     look = replace(design(), return_address=ReturnAddress(name="Endless " * 80))
     with pytest.raises(DoesNotFit, match="The return address is too long"):
-        check_fit(look, JENNY)
+        check_sender_fits(look)
 
 
 def _is_image(thing: pikepdf.Object) -> bool:

@@ -237,3 +237,9 @@ def test_anything_is_either_examined_or_refused_with_its_place(rows: list[dict[s
         spoken_for = len(rows)
     assert spoken_for == len(rows)
     assert named <= set(range(len(rows)))
+
+
+def test_a_country_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(Invalid) as wrong:
+        examine([{"name": "Jane", "address": "1 Main St", "city": "Nowhere", "country": "XX"}])
+    assert set(wrong.value.fields) == {"recipients.0.country"}

@@ -38,6 +38,20 @@ def test_an_empty_value_leaves_no_trace(text: str, expected: str) -> None:
     assert fill(text, {"FIRST_NAME": "", "LAST_NAME": " "}) == expected
 
 
+@given(st.lists(st.sampled_from(["%FIRST_NAME%", " ", "\t", ",", "!", "a", "\n"])))
+def test_many_empty_values_leave_only_the_words_around_them(parts: list[str]) -> None:
+    left = fill("".join(parts), {})
+    assert "\0" not in left
+    assert left.count("a") == parts.count("a")
+    assert left.count("\n") == parts.count("\n")
+
+
+def test_a_gap_costs_no_more_in_front_of_many_spaces() -> None:
+    """One try for each run of spaces: a try from each space of this run would take an hour."""
+    run = " " * 1_000_000
+    assert fill(f"%FIRST_NAME%a{run}b %LAST_NAME%{run}c", {}) == f"a{run}b c"
+
+
 def test_a_value_is_never_expanded_again() -> None:
     assert fill("%FIRST_NAME% in %CITY%", {"FIRST_NAME": "%CITY%", "CITY": "Rome"}) == ("%CITY% in Rome")
 

@@ -46,8 +46,8 @@ def place(
         "recipients": [],
         "message": "Hi %FIRST_NAME%!",
         "style": 1,
-        "colour": "rgba(0,0,255,1)",
-        "realism": False,
+        "handwriting_color": "rgba(0,0,255,1)",
+        "handwriting_realism": False,
         "font_size": "medium",
     } | wish
     ready = service.Prepared(

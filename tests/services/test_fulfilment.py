@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 import sqlalchemy as sa
-from placing import REVIEW, fact_rows, item_rows, open_account, order_row, place
+from placing import REVIEW, balances, fact_rows, item_rows, open_account, order_row, place
 
 from makers import Clock, people, person
 from quillpost.accounts.rules import Caller
@@ -17,7 +17,7 @@ from quillpost.database import Tx
 from quillpost.database.tables import batches, items
 from quillpost.fulfilment import production, review, store
 from quillpost.fulfilment.rules import UNDELIVERABLE_NAME
-from quillpost.kit.errors import Refused
+from quillpost.kit.errors import Refused, Unavailable
 from quillpost.orders import service
 from quillpost.orders.records import Order
 from quillpost.parts import Parts
@@ -386,3 +386,92 @@ class Printer:
 
     def progress(self, reference: str, *, now: Any) -> PrintProgress:
         return self._progress
+
+
+def test_resuming_leaves_what_was_given_up_to_a_person(parts: Parts, clock: Clock, owner: Caller) -> None:
+    place(parts, owner)
+    sweep(parts, clock)
+    with parts.db.work() as tx:
+        tx.execute(sa.text("update procrastinate_jobs set status = 'failed'"))
+    production.resume(parts.press)
+    with parts.db.work() as tx:
+        assert booked(tx) == []
+
+
+def test_an_order_that_cannot_be_drawn_holds_up_no_one(
+    parts: Parts, clock: Clock, owner: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good, bad = place(parts, owner, message="Fine"), place(parts, owner, message="Broken")
+    draw = production.compose_batch
+
+    def draws_all_but_the_broken(designs: Any, copies: Any) -> bytes:
+        if any(designs[copy.design].message == "Broken" for copy in copies):
+            raise ValueError("a decoder stumbles")
+        return draw(designs, copies)
+
+    monkeypatch.setattr(production, "compose_batch", draws_all_but_the_broken)
+    sweep(parts, clock)
+    with parts.db.work() as tx:
+        [batch] = batch_rows(tx)
+    production.compose(parts.press, batch.id, now=parts.clock())
+    with parts.db.work() as tx:
+        assert store.read_batch(tx, batch.id).status == "composed"
+        assert [row.status for row in item_rows(tx, good)] == ["Processing"]
+        assert [(row.status, row.failure) for row in item_rows(tx, bad)] == [
+            ("Failed", production.NOT_DRAWABLE)
+        ]
+        assert balances(tx, bad)["held"] == 0
+    manifest = json.loads(files_of(parts, batch.id)[f"batches/{batch.id}/manifest.json"])
+    assert [piece["order_id"] for piece in manifest["pieces"]] == [good.id]
+
+
+def test_a_batch_of_which_nothing_can_be_drawn_is_closed(
+    parts: Parts, clock: Clock, owner: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stumbles(_designs: Any, _copies: Any) -> bytes:
+        raise ValueError("a decoder stumbles")
+
+    monkeypatch.setattr(production, "compose_batch", stumbles)
+    order = place(parts, owner)
+    sweep(parts, clock)
+    with parts.db.work() as tx:
+        [batch] = batch_rows(tx)
+    production.compose(parts.press, batch.id, now=parts.clock())
+    with parts.db.work() as tx:
+        assert store.read_batch(tx, batch.id).status == "mailed"
+        assert order_row(tx, order).status == "fulfilled"
+
+
+def test_a_print_file_that_was_changed_is_not_handed_over(parts: Parts, clock: Clock, owner: Caller) -> None:
+    batch_id = composed_batch(parts, clock, owner, [person()])
+    parts.shelf.store.put(f"batches/{batch_id}/print.pdf", b"another file")
+    with pytest.raises(Unavailable, match="not the one that was composed"):
+        production.hand_over(parts.press, batch_id, now=parts.clock())
+
+
+def test_what_is_in_the_mail_was_printed(parts: Parts, clock: Clock, owner: Caller) -> None:
+    class Silent:
+        """A printer that says nothing before the pieces are mailed."""
+
+        def submit(self, job: PrintJob, *, now: Any) -> None: ...
+
+        def progress(self, reference: str, *, now: Any) -> PrintProgress:
+            return PrintProgress(mailed_at=now)
+
+    world = replace(parts.worlds["test"], printer=Silent())
+    press = replace(parts.press, worlds={"test": world})
+    batch_id = composed_batch(parts, clock, owner, [person()])
+    production.hand_over(press, batch_id, now=parts.clock())
+    production.follow(press, batch_id, now=parts.clock())
+    with parts.db.work() as tx:
+        assert store.read_batch(tx, batch_id).status == "mailed"
+        assert {item.status.value for item in store.batch_items(tx, batch_id)} == {"Printed"}
+
+
+def test_a_step_is_never_booked_twice_side_by_side(parts: Parts, clock: Clock, owner: Caller) -> None:
+    batch_id = composed_batch(parts, clock, owner, [person()])
+    production.hand_over(parts.press, batch_id, now=parts.clock())
+    for _ in range(3):
+        production.follow(parts.press, batch_id, now=parts.clock())
+    with parts.db.work() as tx:
+        assert booked(tx).count(("fulfilment.follow", {"batch_id": batch_id})) == 1

@@ -50,11 +50,10 @@ async def pumping(
     stop = asyncio.Event()
     pump = Pump(parts.db, parts.sealer, receivers, parts.clock, answer_within=timedelta(seconds=15))
     running = asyncio.create_task(pump.run(stop))
-    import time; t0=time.time()
     async with asyncio.timeout(20):
         while not until():
             await receivers.heard.wait()
-            receivers.heard.clear(); print(round(time.time()-t0,2), len(receivers.asked))
+            receivers.heard.clear()
     then()
     stop.set()
     await running

@@ -42,20 +42,25 @@ class Hand:
         self.face = face
         self.plain = plain
         self.plain_scale = face.cap_height / plain.cap_height
+        self._inks = _inks_of(plain, self.plain_scale) | _inks_of(face, 1.0)
         self.word: Callable[[str], Word] = lru_cache(maxsize=50_000)(self._word)
 
     def parts_of(self, word: Word, width: float) -> list[Word]:
         """The word in parts no wider than that, each as long as can be; a single letter always is one.
 
-        Every letter is drawn once, whatever the word: a thousand accents on one letter cost no more.
+        Every letter is measured once, so that a thousand accents on one letter cost no more than words.
         """
-        parts, start, pen = [], 0, _Pen()
+        parts, start = [], 0
+        advance = left = right = 0.0
         for place, letter in enumerate(word.text):
-            pen.draw(*self._glyph(letter))
-            if pen.extent > width and place > start:
+            ink = self._inks[letter]
+            left = min(left, advance + ink.left)
+            right = max(right, advance + ink.right)
+            advance += ink.width
+            if max(right, advance) - left > width and place > start:
                 parts.append(self._write(word.text[start:place]))
-                start, pen = place, _Pen()
-                pen.draw(*self._glyph(letter))
+                start = place
+                advance, left, right = ink.width, min(0.0, ink.left), max(0.0, ink.right)
         return [*parts, self._write(word.text[start:])]
 
     def _word(self, text: str) -> Word:
@@ -70,39 +75,36 @@ class Hand:
             if not in_hand:
                 shown = b"%b %.3f Tf%b%b 1 Tf" % (PLAIN_FONT, self.plain_scale, shown, HAND_FONT)
             operators.append(shown)
-        pen = _Pen()
-        for letter in letters:
-            pen.draw(*self._glyph(letter))
-        overhang = max(pen.right - pen.advance, 0.0)
-        return Word(letters, b"".join(operators), pen.advance, -pen.left, overhang, -pen.bottom, pen.top)
+        advance = left = right = bottom = top = 0.0
+        for ink in map(self._inks.__getitem__, letters):
+            left = min(left, advance + ink.left)
+            right = max(right, advance + ink.right)
+            bottom = min(bottom, ink.bottom)
+            top = max(top, ink.top)
+            advance += ink.width
+        shown = b"".join(operators)
+        return Word(letters, shown, advance, -left, max(right - advance, 0.0), -bottom, top)
 
-    def _glyph(self, letter: str) -> tuple[Glyph, float]:
-        """The letter's shape and its scale, in whichever face has it."""
-        glyph = self.face.glyphs.get(letter)
-        return (glyph, 1.0) if glyph else (self.plain.glyphs[letter], self.plain_scale)
+
+@dataclass(frozen=True, slots=True)
+class _Ink:
+    """A letter's measures in font sizes, at the scale at which the hand draws it."""
+
+    width: float
+    left: float
+    bottom: float
+    right: float
+    top: float
 
 
-@dataclass(slots=True)
-class _Pen:
-    """How far a word has come, and its ink reached, from where the pen was first set down."""
-
-    advance: float = 0.0
-    left: float = 0.0
-    right: float = 0.0
-    bottom: float = 0.0
-    top: float = 0.0
-
-    @property
-    def extent(self) -> float:
-        return max(self.right, self.advance) - self.left
-
-    def draw(self, glyph: Glyph, scale: float) -> None:
-        unit = scale / 1000
-        self.left = min(self.left, self.advance + glyph.left * unit)
-        self.right = max(self.right, self.advance + glyph.right * unit)
-        self.bottom = min(self.bottom, glyph.bottom * unit)
-        self.top = max(self.top, glyph.top * unit)
-        self.advance += glyph.width * unit
+def _inks_of(face: Face, scale: float) -> dict[str, _Ink]:
+    unit = scale / 1000
+    return {
+        letter: _Ink(
+            glyph.width * unit, glyph.left * unit, glyph.bottom * unit, glyph.right * unit, glyph.top * unit
+        )
+        for letter, glyph in face.glyphs.items()
+    }
 
 
 @cache

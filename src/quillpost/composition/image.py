@@ -6,12 +6,28 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from isal import isal_zlib
 from PIL import Image
 
-from quillpost.composition.pieces import Box
+from quillpost.composition.pieces import INCH, PIECES, Box
 
-MOST_PIXELS = 60_000_000
 MOST_BYTES = 40_000_000
+
+# More pixels than the finest press shows of the largest piece would only cost memory.
+_FINEST_DPI = 600
+_LARGEST = max((piece.bleed_box for piece in PIECES.values()), key=lambda box: box.width * box.height)
+_LARGEST_PIXELS = (
+    round(_LARGEST.width / INCH * _FINEST_DPI),
+    round(_LARGEST.height / INCH * _FINEST_DPI),
+)
+MOST_PIXELS = _LARGEST_PIXELS[0] * _LARGEST_PIXELS[1]
+
+# As in a JPEG file. Bounds a row, and so the smallest strip.
+LONGEST_SIDE = 65_535
+
+_STRIP_PIXELS = 1_000_000
+_DEFLATE_LEVEL = 2
+_PNG_ENTRIES = b"/ColorSpace%b/BitsPerComponent 8/Filter/FlateDecode"
 
 _PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _JPEG_SIGNATURE = b"\xff\xd8\xff"
@@ -54,36 +70,38 @@ class ImageFacts:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A picture ready for a PDF: `entries` describe the pixels, `data` is compressed or raw."""
+    """A picture ready for a PDF: `data` is compressed as the `/Filter` in its `entries` says."""
 
     facts: ImageFacts
     orientation: int
     entries: bytes
     data: bytes
 
-    @property
-    def is_compressed(self) -> bool:
-        return self.facts.format == "JPEG"
-
 
 def check_image(data: bytes) -> ImageFacts:
-    """The picture's facts, or BadImage. The header is judged before a pixel is decoded."""
-    facts = _facts_of(data)
-    _decode(data, facts)
-    return facts
+    """The picture's facts, or BadImage. What passes is ready to print: it was prepared once."""
+    return prepare_picture(data).facts
 
 
 def prepare_picture(data: bytes) -> Picture:
-    """A JPEG passes through as it is; a PNG is decoded and laid on white."""
+    """A JPEG passes through as it is; a PNG is decoded and laid on white.
+
+    The header is judged before a pixel is decoded.
+    """
     facts = _facts_of(data)
-    image = _decode(data, facts)
-    orientation = image.getexif().get(_EXIF_ORIENTATION, 1)
-    orientation = orientation if orientation in _UPRIGHT else 1
-    if facts.format == "JPEG":
-        return Picture(facts, orientation, _jpeg_entries(data), data)
-    flat = _on_white(image)
-    space = b"/DeviceGray" if flat.mode == "L" else b"/DeviceRGB"
-    return Picture(facts, orientation, b"/ColorSpace%b/BitsPerComponent 8" % space, flat.tobytes())
+    try:
+        with Image.open(io.BytesIO(data), formats=("JPEG", "PNG")) as image:
+            if image.size != (facts.width, facts.height):
+                raise ValueError("two headers that contradict each other")
+            if facts.format == "JPEG":
+                _read_through(image)
+                return Picture(facts, _orientation_of(image), _jpeg_entries(data), data)
+            image.load()
+            space, pixels = _flattened(image)
+            return Picture(facts, _orientation_of(image), _PNG_ENTRIES % space, pixels)
+    # Pillow's readers raise whatever the damaged bytes lead them into.
+    except Exception as error:
+        raise BadImage(f"The {facts.format} file is damaged or incomplete.") from error
 
 
 def covering(facts: ImageFacts, orientation: int, area: Box) -> bytes:
@@ -114,10 +132,13 @@ def _facts_of(data: bytes) -> ImageFacts:
         raise BadImage("The image is neither a JPEG nor a PNG file.")
     if not facts.width or not facts.height:
         raise BadImage("The image has no pixels.")
+    if max(facts.width, facts.height) > LONGEST_SIDE:
+        raise BadImage(f"The image is too long: no side may have more than {LONGEST_SIDE} pixels.")
     if facts.width * facts.height > MOST_PIXELS:
         raise BadImage(
-            f"The image has {facts.width} x {facts.height} pixels;"
-            f" at most {MOST_PIXELS // 1_000_000} million are accepted."
+            f"The image has {facts.width} x {facts.height} pixels; at most"
+            f" {MOST_PIXELS / 1_000_000:.1f} million are accepted. The largest piece needs"
+            f" {_LARGEST_PIXELS[0]} x {_LARGEST_PIXELS[1]} at {_FINEST_DPI} dpi: make it smaller."
         )
     return facts
 
@@ -169,14 +190,28 @@ def _jpeg_entries(data: bytes) -> bytes:
     return b"/ColorSpace%b/BitsPerComponent 8/Filter/DCTDecode%b" % (space, decode)
 
 
-def _decode(data: bytes, facts: ImageFacts) -> Image.Image:
-    try:
-        image = Image.open(io.BytesIO(data), formats=("JPEG", "PNG"))
-        image.load()
-    # Pillow's readers raise whatever the damaged bytes lead them into.
-    except (OSError, SyntaxError, ValueError, struct.error, IndexError, TypeError) as error:
-        raise BadImage(f"The {facts.format} file is damaged or incomplete.") from error
-    return image
+def _read_through(image: Image.Image) -> None:
+    """Read a JPEG to its end for what is broken therein, at an eighth of its size to spare memory."""
+    image.draft(image.mode, (1, 1))
+    image.load()
+
+
+def _orientation_of(image: Image.Image) -> int:
+    orientation = image.getexif().get(_EXIF_ORIENTATION)
+    return orientation if isinstance(orientation, int) and orientation in _UPRIGHT else 1
+
+
+def _flattened(image: Image.Image) -> tuple[bytes, bytes]:
+    """The colour space and the deflated pixels on white, made strip by strip to spare memory."""
+    deflater = isal_zlib.compressobj(_DEFLATE_LEVEL)
+    space = b"/DeviceRGB"
+    parts = []
+    rows = max(1, _STRIP_PIXELS // image.width)
+    for top in range(0, image.height, rows):
+        strip = _on_white(image.crop((0, top, image.width, min(top + rows, image.height))))
+        space = b"/DeviceGray" if strip.mode == "L" else b"/DeviceRGB"
+        parts.append(deflater.compress(strip.tobytes()))
+    return space, b"".join([*parts, deflater.flush()])
 
 
 def _on_white(image: Image.Image) -> Image.Image:

@@ -4,11 +4,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import BoundedSemaphore
 
-from quillpost.composition.image import BadImage, check_image
+from quillpost.composition.image import MOST_BYTES, BadImage, check_image
 from quillpost.kit.errors import Invalid, Unavailable
 from quillpost.ports import Fetched, Fetcher, FetchFailed
-
-MOST_BYTES = 40 * 1024 * 1024
 
 FETCHES_AT_ONCE = 8
 """A slow host holds a thread: so few of them that the others stay free to answer."""

@@ -1,6 +1,7 @@
 """Brings a database to the schema this release needs, or says plainly why it cannot be used."""
 
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
@@ -35,6 +36,7 @@ def _config() -> Config:
     return config
 
 
+@cache
 def needed_revision() -> str:
     head = ScriptDirectory.from_config(_config()).get_current_head()
     assert head is not None

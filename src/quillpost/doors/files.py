@@ -8,8 +8,7 @@ import sqlalchemy as sa
 from fastapi import APIRouter, Depends, Response
 
 from quillpost.api.needs import parts_of
-from quillpost.composition.compose import compose_batch, preview
-from quillpost.composition.content import BALLPOINTS, Addressee, Copy, Design
+from quillpost.composition.compose import compose_batch, plain_front_png
 from quillpost.composition.pieces import PIECES
 from quillpost.creative.images import heavy_work
 from quillpost.database.tables import files
@@ -51,11 +50,8 @@ def plain_front(piece: str) -> Response:
     """The front that is printed when an order brings no picture."""
     if piece not in PIECES:
         raise NotFound
-    design = Design(piece=piece, message="", ink=BALLPOINTS["blue"].ink)
-    sides = preview(design, Copy(item_id=0, design=0, addressee=Addressee()), dpi=100)
-    return Response(
-        sides["front"], media_type="image/png", headers={"Cache-Control": "public, max-age=86400"}
-    )
+    drawn = plain_front_png(piece, 100)
+    return Response(drawn, media_type="image/png", headers={"Cache-Control": "public, max-age=86400"})
 
 
 def _proof(parts: Parts, order_id: int) -> bytes:

@@ -25,7 +25,7 @@ def examine_wish(
     if wish.style not in HANDS:
         known = ", ".join(f"{number} ({name})" for number, name in HANDS.items())
         faults["handwriting_style"] = [f"There is no handwriting style {wish.style}. Known: {known}."]
-    colour = _colour(wish.colour, faults)
+    colour = _colour(wish.handwriting_color, faults)
     people: list[Person] = []
     try:
         people = examine(wish.recipients)
@@ -33,7 +33,7 @@ def examine_wish(
         faults |= wrong.fields
     if faults:
         raise Invalid(faults)
-    return replace(wish, colour=colour), people
+    return replace(wish, handwriting_color=colour), people
 
 
 def _check_urls(wish: Wish, check_url: Callable[[str], str | None], faults: Faults) -> None:

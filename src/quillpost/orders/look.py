@@ -19,12 +19,12 @@ def design(
     background: bytes | None,
     indicia: Sequence[str],
 ) -> content.Design:
-    colour = look.colour if isinstance(look, Wish) else look.handwriting_color
     return content.Design(
         piece=look.piece,
         message=look.message,
-        ink=content.parse_colour(colour).ink,
+        ink=content.parse_colour(look.handwriting_color).ink,
         font_size=look.font_size,
+        realism=look.handwriting_realism,
         front=front,
         background=background,
         sender=sender,

@@ -98,8 +98,8 @@ class Wish:
     recipients: Sequence[Mapping[str, str | None]]
     message: str
     style: int
-    colour: str
-    realism: bool
+    handwriting_color: str
+    handwriting_realism: bool
     font_size: str
     sub_account_id: int | None = None
     front_image_url: str | None = None

@@ -27,6 +27,7 @@ log = structlog.get_logger(__name__)
 FACTS_AT_ONCE = 1_000
 IN_FLIGHT = 100
 IDLE_SECONDS = 0.5
+PAUSE_SECONDS = 2.0
 GONE = "The receiver said that it is gone (410), so nothing more is delivered to it."
 
 
@@ -57,13 +58,14 @@ class Pump:
                 busy = await self._round()
             except Unavailable as away:
                 log.warning("webhooks.waiting", error=away.message)
-                busy = False
+                await self._idle(stop, seconds=PAUSE_SECONDS)
             except Exception:
                 # One delivery that cannot be handled must not silence all the others.
                 log.exception("webhooks.stumbled")
-                busy = False
-            if not busy:
-                await self._idle(stop)
+                await self._idle(stop, seconds=PAUSE_SECONDS)
+            else:
+                if not busy:
+                    await self._idle(stop, seconds=IDLE_SECONDS)
         if self._flying:
             await asyncio.wait(self._flying)
         await self._poster.close()
@@ -81,11 +83,11 @@ class Pump:
             task.add_done_callback(self._land)
         return bool(facts or due)
 
-    async def _idle(self, stop: asyncio.Event) -> None:
+    async def _idle(self, stop: asyncio.Event, *, seconds: float) -> None:
         """Until a delivery has landed since the last round (the next of its stream may go), the stop, or a
         moment has passed."""
         waits = [asyncio.create_task(self._landed.wait()), asyncio.create_task(stop.wait())]
-        await asyncio.wait(waits, timeout=IDLE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         for wait in waits:
             wait.cancel()
 
@@ -150,4 +152,10 @@ class Pump:
                 store.disable(tx, due.webhook_id, why=GONE, now=now)
             elif is_news and status == "failed":
                 store.mark_failing(tx, due.webhook_id, now=now)
-        log.info("webhook.attempted", delivery=due.id, status=status, answer=outcome.status)
+        log.info(
+            "webhook.attempted",
+            delivery=due.id,
+            status=status,
+            answer=outcome.status,
+            error=outcome.error,
+        )

@@ -59,23 +59,25 @@ FAN_OUT = sa.text(
 # takes no other's place. A row that another pump took since it was ranked is judged again when it is locked.
 CLAIM = sa.text(
     """
-    update deliveries d set attempts = attempts + 1, next_at = :lease
-     where d.id in (
+    with ranked as materialized (
+        select h.id, coalesce(f.flying, 0)
+                     + row_number() over (partition by h.webhook_id order by h.next_at, h.id) as place
+          from deliveries h
+          join webhooks w on w.id = h.webhook_id and w.status in ('active', 'failing')
+          left join unnest(cast(:hooks as bigint[]), cast(:flying as bigint[]))
+                    as f (webhook_id, flying) on f.webhook_id = h.webhook_id
+         where h.status = 'pending' and h.next_at <= :now
+           and not exists (select 1 from deliveries e
+                            where e.webhook_id = h.webhook_id and e.stream = h.stream
+                              and e.status = 'pending' and e.id < h.id)),
+    taken as materialized (
         select p.id
-          from deliveries p
-          join (select h.id, coalesce(f.flying, 0)
-                             + row_number() over (partition by h.webhook_id order by h.next_at, h.id) as place
-                  from deliveries h
-                  join webhooks w on w.id = h.webhook_id and w.status in ('active', 'failing')
-                  left join unnest(cast(:hooks as bigint[]), cast(:flying as bigint[]))
-                            as f (webhook_id, flying) on f.webhook_id = h.webhook_id
-                 where h.status = 'pending' and h.next_at <= :now
-                   and not exists (select 1 from deliveries e
-                                    where e.webhook_id = h.webhook_id and e.stream = h.stream
-                                      and e.status = 'pending' and e.id < h.id)) r on r.id = p.id
+          from ranked r join deliveries p on p.id = r.id
          where r.place <= :share and p.status = 'pending' and p.next_at <= :now
          order by r.place, p.next_at, p.id limit :most
            for update of p skip locked)
+    update deliveries d set attempts = attempts + 1, next_at = :lease
+      from taken t where d.id = t.id
     returning d.id
     """
 )

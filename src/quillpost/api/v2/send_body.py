@@ -153,8 +153,8 @@ class SendPostcard(BaseModel):
             recipients=recipients,  # type: ignore[arg-type]
             message=message,
             style=self.handwriting_style,
-            colour=self.handwriting_color,
-            realism=self.handwriting_realism,
+            handwriting_color=self.handwriting_color,
+            handwriting_realism=self.handwriting_realism,
             font_size=self.font_size,
             sub_account_id=self.sub_account_id,
             front_image_url=self.front_image_url or None,

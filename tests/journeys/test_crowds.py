@@ -1,0 +1,118 @@
+"""Many at once, and some of them slow: the others are served."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx2
+import pytest
+from event_receiver import EventReceiver
+from office import Office, opened_office
+from processes import PATIENCE, Nursery, Service, answers, free_port, until
+
+from makers import postcard
+from quillpost.creative.images import FETCHES_AT_ONCE
+
+CROWD = 120
+
+
+@pytest.fixture
+def office(conninfo: str, home: Path, receiver: EventReceiver) -> Iterator[Office]:
+    with opened_office(conninfo, home, receiver) as office:
+        yield office
+
+
+@pytest.fixture
+def url(office: Office, nursery: Nursery) -> Iterator[str]:
+    port = free_port()
+    server = nursery.start("serve", "--no-jobs", "--port", str(port), settings=office.settings)
+    url = f"http://127.0.0.1:{port}"
+    until(lambda: answers(url, "/health"), what="the server alive")
+    yield url
+    server.stop()
+
+
+def call(office: Office, method: str, address: str, **how: object) -> int:
+    headers = {"Authorization": f"Bearer {office.sender.token}"} | dict(how.pop("headers", {}))  # type: ignore[call-overload]
+    return httpx2.request(method, address, headers=headers, timeout=PATIENCE, **how).status_code  # type: ignore[arg-type]
+
+
+def test_a_crowd_of_readers_and_of_failing_repeats_is_served_whole(office: Office, url: str) -> None:
+    with ThreadPoolExecutor(CROWD) as crowd:
+        reads = [crowd.submit(call, office, "GET", f"{url}/api/v2/orders/list") for _ in range(CROWD)]
+        refused = [
+            crowd.submit(
+                call, office, "POST", f"{url}/api/v2/orders/1/cancel", headers={"Idempotency-Key": f"key {n}"}
+            )
+            for n in range(CROWD)
+        ]
+        assert {read.result() for read in reads} == {200}
+        assert {refusal.result() for refusal in refused} == {404}
+
+
+class SilentHost:
+    """Takes connections and says nothing until it is closed."""
+
+    def __init__(self) -> None:
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}/picture.png"
+        self.guests: list[socket.socket] = []
+        self._taking = threading.Thread(target=self._take, daemon=True)
+        self._taking.start()
+
+    def _take(self) -> None:
+        while True:
+            try:
+                self.guests.append(self._listener.accept()[0])
+            except OSError:
+                return
+
+    def close(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)  # wakes whoever waits in accept
+        self._taking.join()
+        self._listener.close()
+        for guest in self.guests:
+            guest.close()
+
+
+def test_a_silent_picture_host_keeps_nobody_else_waiting(office: Office, url: str) -> None:
+    host = SilentHost()
+    body = postcard(front_image_url=host.url)
+    with ThreadPoolExecutor(FETCHES_AT_ONCE) as senders:
+        sends = [
+            senders.submit(call, office, "POST", f"{url}/api/v2/send/postcard", json=body)
+            for _ in range(FETCHES_AT_ONCE)
+        ]
+        until(lambda: len(host.guests) == FETCHES_AT_ONCE, what="every sender waiting for its picture")
+        assert call(office, "GET", f"{url}/health") == 200
+        assert call(office, "GET", f"{url}/api/v2/orders/list") == 200
+        assert not any(send.done() for send in sends)
+        host.close()
+        assert {send.result() for send in sends} == {422}
+
+
+def test_the_children_of_a_killed_server_leave_the_port(office: Office, tmp_path: Path) -> None:
+    port = free_port()
+    service = Service(tmp_path / "serve.log", "--workers", "2", port=port, **office.settings)
+    service.ready()
+    service.kill()
+
+    def is_free() -> bool:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            return probe.connect_ex(("127.0.0.1", port)) != 0
+
+    until(is_free, what="the port free again")
+
+
+def test_a_server_whose_output_nobody_reads_serves_all_the_same(office: Office, tmp_path: Path) -> None:
+    service = Service(
+        tmp_path / "serve.log", "--welcome", port=free_port(), closed_output=True, **office.settings
+    )
+    try:
+        service.ready()
+        assert service.stop() == 0
+    finally:
+        service.kill()

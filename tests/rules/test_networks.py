@@ -1,0 +1,18 @@
+"""Whom a network address stands for."""
+
+import pytest
+
+from quillpost.accounts.rules import network_of
+
+
+@pytest.mark.parametrize(
+    ("address", "network"),
+    [
+        ("203.0.113.7", "203.0.113.7"),
+        ("2001:db8:1:2:aaaa::1", "2001:db8:1:2::/64"),
+        ("2001:db8:1:2:bbbb::2", "2001:db8:1:2::/64"),
+        ("testclient", "testclient"),
+    ],
+)
+def test_a_household_counts_as_one(address: str, network: str) -> None:
+    assert network_of(address) == network
