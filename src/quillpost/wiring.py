@@ -17,6 +17,7 @@ from quillpost.adapters.files.objects import folder_store, s3_store
 from quillpost.adapters.http.fetcher import GuardedFetcher
 from quillpost.adapters.http.guard import OutboundGuard
 from quillpost.adapters.http.poster import WebhookPoster
+from quillpost.adapters.http.resolver import PooledResolver
 from quillpost.adapters.printing.folder import FolderPartner
 from quillpost.adapters.printing.sandbox import SandboxPrinter
 from quillpost.api import idempotency
@@ -183,7 +184,9 @@ def runner(
 
 
 def pump(settings: Settings, parts: Parts) -> Pump:
-    poster = WebhookPoster(outbound_guard(settings), seconds=settings.webhook_seconds)
+    poster = WebhookPoster(
+        outbound_guard(settings), seconds=settings.webhook_seconds, resolver=PooledResolver()
+    )
     answer_within = timedelta(seconds=settings.webhook_seconds)
     return Pump(parts.db, parts.sealer, poster, parts.clock, answer_within=answer_within)
 

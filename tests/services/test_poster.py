@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import threading
 from collections.abc import Mapping
 
 import pytest
@@ -16,6 +17,7 @@ from http_stand_in import (
 
 from quillpost.adapters.http.guard import OutboundGuard
 from quillpost.adapters.http.poster import WebhookPoster
+from quillpost.adapters.http.resolver import PooledResolver
 from quillpost.ports import PostOutcome
 
 BODY = b'{"event_type":"order_item.delivered"}'
@@ -191,3 +193,23 @@ def test_deliveries_share_a_session_and_closing_twice_is_no_fault() -> None:
     with StandIn(saying("HTTP/1.1 200 OK\nContent-Length: 0")) as server:
         assert asyncio.run(attempt(server.url())) == [200] * 5
         assert len(server.requests) == 5
+
+
+def test_names_are_looked_up_on_threads_of_their_own() -> None:
+    async def look_up() -> tuple[list[str], list[str]]:
+        resolver = PooledResolver()
+        found = await resolver.resolve("localhost", 80, socket.AF_INET)
+        busy = [thread.name for thread in threading.enumerate() if thread.name.startswith("dns")]
+        await resolver.close()
+        return [result["host"] for result in found], busy
+
+    hosts, threads = asyncio.run(look_up())
+    assert hosts == ["127.0.0.1"]
+    assert threads
+
+
+def test_a_webhook_by_name_is_delivered_through_the_pooled_resolver() -> None:
+    with StandIn(saying("HTTP/1.1 204 No Content")) as server:
+        poster = WebhookPoster(OutboundGuard(allow_private=True), resolver=PooledResolver())
+        outcome = deliver_by(poster, server.url(host="localhost"))
+    assert outcome.status == 204
