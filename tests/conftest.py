@@ -2,10 +2,13 @@
 
 import os
 import shutil
+import socket
 import tempfile
 from collections.abc import Iterator
+from ipaddress import ip_address
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -24,6 +27,24 @@ KEPT = {"QUILLPOST_IMB_CASES", "QUILLPOST_TEST_MOTO"}
 for name in [name for name in os.environ if name.startswith("QUILLPOST_") and name not in KEPT]:
     del os.environ[name]
 configure_logs(as_json=True, level="warning")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def closed_network() -> Iterator[None]:
+    """Tests speak to this machine alone."""
+    connect = socket.socket.connect
+
+    def connect_at_home(self: socket.socket, address: Any) -> None:
+        if self.family in (socket.AF_INET, socket.AF_INET6) and not is_at_home(address[0]):
+            raise OSError(f"A test tried to reach {address[0]}.")
+        connect(self, address)
+
+    def is_at_home(host: str) -> bool:
+        return host == "localhost" or ip_address(host).is_loopback
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(socket.socket, "connect", connect_at_home)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -120,7 +120,9 @@ class SendPostcard(BaseModel):
     )
     return_postal_code: Text | None = Field(None, description="ZIP or postal code.")
     append_or_current_resident: Flag = Field(False, description='Adds "or current resident".')
-    allow_duplicates: Flag = Field(False, description="Mail the same piece to the same address again.")
+    allow_duplicates: Flag = Field(
+        False, description="Stored; the rule against repeats within 36 hours that it lifts comes later."
+    )
     schedule_for: Text | None = Field(
         None,
         description="ISO 8601: the order waits, cancellable, until then.",
