@@ -12,7 +12,6 @@ from quillpost.composition.pieces import Box
 
 LARGEST, SMALLEST = 26.0, 11.0
 FIXED_SIZES = {"large": 22.0, "medium": 17.0, "small": 13.0}
-FONT_SIZES = ("auto", *FIXED_SIZES)
 
 _HALF_POINTS = tuple(half / 2 for half in range(int(SMALLEST * 2), int(LARGEST * 2) + 1))
 

@@ -56,9 +56,13 @@ class SendPostcard(BaseModel):
     preview: Flag = Field(False, description="Answer with PNG links; no order is made.")
     recipients: list[InlineRecipient] | None = Field(None, description="Whom to mail to, at most 5,000.")
     mailing_list_ids: list[Id] | None = Field(
-        None, validation_alias=AliasChoices("mailing_list_ids", "mailing_lists"), description="Saved lists."
+        None,
+        validation_alias=AliasChoices("mailing_list_ids", "mailing_lists"),
+        description="Saved lists: not in this release yet, so every id is unknown.",
     )
-    radius_search: dict[str, Any] | None = Field(None, description="The nearest to an address.")
+    radius_search: dict[str, Any] | None = Field(
+        None, description="The nearest to an address: not in this release yet."
+    )
     size: Literal["4x6", "6x9", "6x11"] = Field("4x6", description="Inches, finished.")
     front_image_url: Text | None = Field(
         None, description="PNG or JPEG for the front; without it the front is plain."
@@ -66,7 +70,7 @@ class SendPostcard(BaseModel):
     image_template: Id | None = Field(
         None,
         validation_alias=AliasChoices("image_template", "image_template_id"),
-        description="A saved front.",
+        description="A saved front: not in this release yet, so every id is unknown.",
     )
     message: Text | None = Field(
         None,
@@ -76,7 +80,7 @@ class SendPostcard(BaseModel):
     message_template: Id | None = Field(
         None,
         validation_alias=AliasChoices("message_template", "message_template_id"),
-        description="A saved message.",
+        description="A saved message: not in this release yet, so every id is unknown.",
     )
     custom_background_image: Text | None = Field(None, description="PNG or JPEG for the back.")
     use_custom_background: Flag = Field(True, description="False: the background is left out.")
@@ -89,7 +93,7 @@ class SendPostcard(BaseModel):
     handwriting_color: Text = Field(
         "blue", description="blue, black, green, purple, red, #rrggbb, rgb() or rgba()."
     )
-    handwriting_realism: Flag = Field(True, description="Letters vary as a person's do.")
+    handwriting_realism: Flag = Field(True, description="Words drift and lean a little, as a person's do.")
     font_size: Literal["auto", "large", "medium", "small"] = Field(
         "auto", description="auto is the largest that fits."
     )
@@ -107,7 +111,7 @@ class SendPostcard(BaseModel):
     notification_emails: Annotated[list[Notified] | None, BeforeValidator(_addresses)] = Field(
         None,
         validation_alias=AliasChoices("notification_emails", "email_additional"),
-        description="Who is told of scans; an array, or one text with commas.",
+        description="Kept for scans, which a later release tells of; an array, or one text with commas.",
     )
     return_name: Text | None = Field(None, description="Return address; else the account's is used.")
     return_address: Text | None = Field(None, description="Street and number.")
