@@ -12,7 +12,7 @@ from quillpost.api import errors, v2
 from quillpost.api.description import describe
 from quillpost.api.envelope import Envelope
 from quillpost.api.gate import Gate
-from quillpost.composition.hand import hand, plain_face
+from quillpost.composition.hands.hand import hand, plain_face
 from quillpost.dashboard import home
 from quillpost.doors import files, health, receiver, scans
 from quillpost.doors.docs_page import add_docs_page

@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 from traces import FORM, JSON, postcard_with, send_raw, traces
 
 from makers import Account, make_account, make_sub_account, people, person, postcard
-from quillpost.composition.variables import KNOWN
+from quillpost.composition.words.variables import KNOWN
 from quillpost.database.embedded import EmbeddedPostgres
 from quillpost.parts import Parts
 from quillpost.web import create_app

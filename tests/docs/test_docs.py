@@ -9,7 +9,7 @@ import typer
 from quillpost import cli, wiring
 from quillpost.accounts.rules import SCOPES
 from quillpost.api.errors import PLAIN, STATUS
-from quillpost.composition.variables import KNOWN
+from quillpost.composition.words.variables import KNOWN
 from quillpost.jobs import Task
 from quillpost.orders.rules import ItemStatus, OrderStatus
 from quillpost.parts import Parts

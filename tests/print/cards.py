@@ -13,7 +13,7 @@ from quillpost.composition.content import (
     Sender,
     parse_colour,
 )
-from quillpost.composition.pieces import BLEED, Box
+from quillpost.composition.pages.pieces import BLEED, Box
 
 MESSAGE = (
     "Hi %FIRST_NAME|there%,\nI was walking past your place last week and just had to write."

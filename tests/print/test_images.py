@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, PngImagePlugin
 
+from quillpost.composition.art.image import LONGEST_SIDE, BadImage, ImageFacts, check_image, prepare_picture
 from quillpost.composition.compose import compose_batch, preview
-from quillpost.composition.image import LONGEST_SIDE, BadImage, ImageFacts, check_image, prepare_picture
 
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
@@ -133,7 +133,7 @@ def test_a_large_picture_is_flattened_without_further_copies_of_it() -> None:
     pixels = 6000 * 4000
     script = (
         "import resource, sys\n"
-        "from quillpost.composition.image import prepare_picture\n"
+        "from quillpost.composition.art.image import prepare_picture\n"
         "def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024\n"
         "small, large = (sys.stdin.buffer.read(int(size)) for size in sys.argv[1:])\n"
         "prepare_picture(small)\n"

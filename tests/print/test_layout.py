@@ -4,10 +4,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quillpost.composition.hand import Hand, Word, hand, legible, missing_letters, plain_face
-from quillpost.composition.layout import LARGEST, MARGIN_WANDER, DoesNotFit, Setting, set_message, wrap_lines
-from quillpost.composition.pieces import PIECES, Box
-from quillpost.composition.writing import write
+from quillpost.composition.hands.hand import Hand, Word, hand, legible, missing_letters, plain_face
+from quillpost.composition.pages.layout import (
+    LARGEST,
+    MARGIN_WANDER,
+    DoesNotFit,
+    Setting,
+    set_message,
+    wrap_lines,
+)
+from quillpost.composition.pages.pieces import PIECES, Box
+from quillpost.composition.pages.writing import write
 
 PIECE = PIECES["postcard-4x6"]
 

@@ -22,7 +22,7 @@ from cards import (
 from PIL import Image
 
 from quillpost.composition import compose
-from quillpost.composition.barcode import encode
+from quillpost.composition.art.image import Picture, prepare_picture
 from quillpost.composition.compose import (
     check_address_fits,
     check_message_fits,
@@ -33,11 +33,11 @@ from quillpost.composition.compose import (
     preview,
 )
 from quillpost.composition.content import Addressee, ReturnAddress, Sender
-from quillpost.composition.image import Picture, prepare_picture
-from quillpost.composition.layout import DoesNotFit
-from quillpost.composition.pieces import INCH, PIECES, PieceTemplate
-from quillpost.composition.qr import QrEncoder
-from quillpost.composition.raster import rasterise
+from quillpost.composition.marks.barcode import encode
+from quillpost.composition.marks.qr import QrEncoder
+from quillpost.composition.pages.layout import DoesNotFit
+from quillpost.composition.pages.pieces import INCH, PIECES, PieceTemplate
+from quillpost.composition.pdf.raster import rasterise
 
 WHITE = (255, 255, 255)
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from quillpost.composition.barcode import BarcodeError, encode, encode_lines
+from quillpost.composition.marks.barcode import BarcodeError, encode, encode_lines
 
 # From the postal service's published encoder test cases.
 VECTORS = [

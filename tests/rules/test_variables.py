@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quillpost.composition.content import Addressee, Sender
-from quillpost.composition.variables import KNOWN, fill, unknown_variables, values_of
+from quillpost.composition.words.variables import KNOWN, fill, unknown_variables, values_of
 
 
 def test_percentages_in_prose_are_no_variables() -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from quillpost.composition.barcode import encode_lines
+from quillpost.composition.marks.barcode import encode_lines
 from quillpost.kit.errors import NotReady
 
 STANDARD_INPUT = Path("-")

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from quillpost import wiring
 from quillpost.cli.outsider import DIRECT
-from quillpost.composition.hand import hand
+from quillpost.composition.hands.hand import hand
 from quillpost.database import Tx
 from quillpost.database.engine import administrator
 from quillpost.database.postgres_binaries import OLDEST_MAJOR

@@ -5,18 +5,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-from quillpost.composition import front, furniture
+from quillpost.composition.art.image import ImageFacts, covering, prepare_picture
 from quillpost.composition.content import BALLPOINTS, Addressee, Copy, Design
-from quillpost.composition.hand import HAND_FONT, PLAIN_FONT, hand
-from quillpost.composition.image import ImageFacts, covering, prepare_picture
-from quillpost.composition.layout import Setting, set_message
-from quillpost.composition.pdf import PdfFile
-from quillpost.composition.pdf_fonts import embed_face
-from quillpost.composition.pieces import PIECES, Box, PieceTemplate
-from quillpost.composition.qr import QrEncoder, draw_qr
-from quillpost.composition.raster import rasterise
-from quillpost.composition.variables import fill, values_of
-from quillpost.composition.writing import write
+from quillpost.composition.hands.hand import HAND_FONT, PLAIN_FONT, hand
+from quillpost.composition.marks.qr import QrEncoder, draw_qr
+from quillpost.composition.pages import front, furniture
+from quillpost.composition.pages.layout import Setting, set_message
+from quillpost.composition.pages.pieces import PIECES, Box, PieceTemplate
+from quillpost.composition.pages.writing import write
+from quillpost.composition.pdf.fonts import embed_face
+from quillpost.composition.pdf.raster import rasterise
+from quillpost.composition.pdf.writer import PdfFile
+from quillpost.composition.words.variables import fill, values_of
 
 PAGES_A_PIECE = 2
 

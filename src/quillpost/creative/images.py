@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import BoundedSemaphore
 
-from quillpost.composition.image import MOST_BYTES, BadImage, check_image
+from quillpost.composition.art.image import MOST_BYTES, BadImage, check_image
 from quillpost.kit.errors import Invalid, Unavailable
 from quillpost.ports import Fetched, Fetcher, FetchFailed
 

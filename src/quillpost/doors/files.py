@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Response
 
 from quillpost.api.needs import parts_of
 from quillpost.composition.compose import compose_batch, plain_front_png
-from quillpost.composition.pieces import PIECES
+from quillpost.composition.pages.pieces import PIECES
 from quillpost.creative.images import heavy_work
 from quillpost.database.tables import files
 from quillpost.kit.errors import NotFound

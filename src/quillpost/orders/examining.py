@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from quillpost.audience.rules import Person, examine
 from quillpost.composition.content import parse_colour
-from quillpost.composition.variables import KNOWN, unknown_variables
+from quillpost.composition.words.variables import KNOWN, unknown_variables
 from quillpost.kit.errors import Invalid
 from quillpost.orders.rules import Wish
 

@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 from quillpost.audience.rules import Person
 from quillpost.composition import content
-from quillpost.composition.variables import fill, values_of
+from quillpost.composition.words.variables import fill, values_of
 from quillpost.orders.records import Item, Order
 from quillpost.orders.rules import Wish
 

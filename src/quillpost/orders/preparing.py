@@ -11,9 +11,9 @@ from quillpost.accounts.rules import Caller
 from quillpost.audience.rules import Person
 from quillpost.composition import content
 from quillpost.composition.compose import check_address_fits, check_message_fits, check_sender_fits
-from quillpost.composition.hand import missing_letters
-from quillpost.composition.layout import DoesNotFit
-from quillpost.composition.variables import holds_variable
+from quillpost.composition.hands.hand import missing_letters
+from quillpost.composition.pages.layout import DoesNotFit
+from quillpost.composition.words.variables import holds_variable
 from quillpost.creative.images import fetch_image
 from quillpost.database import Database, Tx
 from quillpost.kit.errors import Invalid

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from math import ceil
 
-from quillpost.composition import barcode
 from quillpost.composition.content import Addressee, ReturnAddress
-from quillpost.composition.hand import PLAIN_FONT, plain_face, plain_text
-from quillpost.composition.layout import DoesNotFit, set_plain, wrap_lines
-from quillpost.composition.pieces import BAR_PITCH, BAR_WIDTH, Box
+from quillpost.composition.hands.hand import PLAIN_FONT, plain_face, plain_text
+from quillpost.composition.marks import barcode
+from quillpost.composition.pages.layout import DoesNotFit, set_plain, wrap_lines
+from quillpost.composition.pages.pieces import BAR_PITCH, BAR_WIDTH, Box
 
 ADDRESS_SIZES = (10.5, 10.0, 9.5, 9.0, 8.5, 8.0)
 RETURN_SIZES = (7.5, 7.0, 6.5, 6.0)

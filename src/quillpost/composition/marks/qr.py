@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import segno
 
-from quillpost.composition.pieces import Box
+from quillpost.composition.pages.pieces import Box
 
 _MASK = 2
 _LETTER_BITS = 7

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil
 
-from quillpost.composition.faces import Face
-from quillpost.composition.hand import Hand
-from quillpost.composition.paragraph import Line, Paragraph, paragraph_of
-from quillpost.composition.pieces import Box
+from quillpost.composition.hands.faces import Face
+from quillpost.composition.hands.hand import Hand
+from quillpost.composition.pages.paragraph import Line, Paragraph, paragraph_of
+from quillpost.composition.pages.pieces import Box
 
 LARGEST, SMALLEST = 26.0, 11.0
 FIXED_SIZES = {"large": 22.0, "medium": 17.0, "small": 13.0}

@@ -2,8 +2,8 @@
 
 from functools import lru_cache
 
-from quillpost.composition.faces import Face, Glyph
-from quillpost.composition.pdf import PdfFile, deflate
+from quillpost.composition.hands.faces import Face, Glyph
+from quillpost.composition.pdf.writer import PdfFile, deflate
 
 _MAPPINGS_A_BLOCK = 100
 

@@ -4,7 +4,7 @@ from bisect import bisect_right
 from functools import lru_cache
 from itertools import accumulate
 
-from quillpost.composition.hand import Hand, Word
+from quillpost.composition.hands.hand import Hand, Word
 
 Line = tuple[Word, ...]
 

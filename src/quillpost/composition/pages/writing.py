@@ -8,15 +8,15 @@ from collections.abc import Iterator
 from itertools import repeat
 
 from quillpost.composition.content import Ink
-from quillpost.composition.hand import HAND_FONT
-from quillpost.composition.layout import (
+from quillpost.composition.hands.hand import HAND_FONT
+from quillpost.composition.pages.layout import (
     BASELINE_WANDER,
     LEADING,
     MARGIN_WANDER,
     Setting,
 )
-from quillpost.composition.paragraph import GAP_WANDER, WORD_GAP
-from quillpost.composition.pieces import Box
+from quillpost.composition.pages.paragraph import GAP_WANDER, WORD_GAP
+from quillpost.composition.pages.pieces import Box
 
 _UNEVEN = tuple(byte / 127.5 - 1 for byte in range(256))
 

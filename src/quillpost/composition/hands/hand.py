@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import groupby
 
-from quillpost.composition.faces import Face, Glyph, load_face
+from quillpost.composition.hands.faces import Face, Glyph, load_face
 
 HAND_FONT = b"/F1"
 PLAIN_FONT = b"/F2"

@@ -1,9 +1,9 @@
 """The front that a card without art gets: tinted paper, a frame, a quill and its stroke."""
 
 from quillpost.composition.content import Sender
-from quillpost.composition.furniture import rectangle
-from quillpost.composition.hand import HAND_FONT, PLAIN_FONT, Hand, plain_face, plain_text
-from quillpost.composition.pieces import Box, PieceTemplate
+from quillpost.composition.hands.hand import HAND_FONT, PLAIN_FONT, Hand, plain_face, plain_text
+from quillpost.composition.pages.furniture import rectangle
+from quillpost.composition.pages.pieces import Box, PieceTemplate
 
 _GREETING = "a note for you"
 _PAPER = b".984 .972 .945 rg"

@@ -9,7 +9,7 @@ import numpy as np
 from isal import isal_zlib
 from PIL import Image
 
-from quillpost.composition.pieces import INCH, PIECES, Box
+from quillpost.composition.pages.pieces import INCH, PIECES, Box
 
 MOST_BYTES = 40_000_000
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 
 from quillpost.composition.content import Addressee, Sender
-from quillpost.composition.names import find_name
+from quillpost.composition.words.names import find_name
 
 KNOWN: tuple[str, ...] = (
     *("FIRST_NAME", "LAST_NAME", "FULL_NAME", "NAME", "COMPANY"),

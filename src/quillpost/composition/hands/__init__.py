@@ -1,0 +1,1 @@
+"""Handwriting: the styles, their letters in several takes, and the plain face beside them."""

@@ -1,0 +1,1 @@
+"""Codes that machines read: the postal barcode and the QR code."""

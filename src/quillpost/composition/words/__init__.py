@@ -1,0 +1,1 @@
+"""What a piece says to one person: variables filled, names understood."""
