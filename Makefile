@@ -8,7 +8,7 @@ CODE := $(wildcard src tests tools benchmarks)
 
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
-.PHONY: help setup setup-dev run test test-long lint format demo bench lock clean
+.PHONY: help setup setup-dev run test test-long lint format demo gallery bench lock clean
 
 help: ## Show what there is
 	@printf 'Quillpost. The commands:\n\n'
@@ -44,7 +44,11 @@ format: setup-dev ## Put the code into our format
 demo: setup ## Send one of each piece in testing mode and follow it to the door
 	@.venv/bin/quillpost demo
 
+gallery: setup ## Draw every hand and every piece into out/gallery
+	@.venv/bin/quillpost hands out/gallery
+
 bench: setup-dev ## Measure ourselves against peers; ONLY=name for one table
+	-@$(PYTHON) tools/bootstrap.py bench
 	@.venv/bin/python -m benchmarks $(ONLY)
 
 lock: setup-dev ## Pin the newest versions of everything that we depend on
@@ -53,7 +57,9 @@ lock: setup-dev ## Pin the newest versions of everything that we depend on
 	$(COMPILE) pyproject.toml -o requirements/run.txt
 	$(COMPILE) pyproject.toml --extra dev -c requirements/run.txt -o requirements/dev.txt
 	$(COMPILE) requirements/s3.in -o requirements/s3.txt
+	$(COMPILE) requirements/bench.in -o requirements/bench.txt
+	npm update --package-lock-only --no-audit --no-fund
 
 clean: ## Remove what was installed and built; your data in var/ stays
-	rm -rf .venv .tools .mypy_cache .ruff_cache .hypothesis .import_linter_cache out
+	rm -rf .venv .tools .mypy_cache .ruff_cache .hypothesis .import_linter_cache out node_modules
 	find $(CODE) -name __pycache__ -prune -exec rm -rf {} +

@@ -3,22 +3,35 @@
 import sys
 
 from benchmarks import authenticate
-from benchmarks.harness import report, run
+from benchmarks.compose import claims, contest, table
+from benchmarks.harness import report, run, save
 
-TABLES = {"authenticate": authenticate.prepare}
+
+def _authenticate() -> None:
+    race, server = authenticate.prepare()
+    try:
+        report(run(race))
+    finally:
+        server.stop()
+
+
+def _compose() -> None:
+    result = contest.run()
+    result["claims"] = claims.judge(result)
+    save(result)
+    table.show(result)
+
+
+TABLES = {"authenticate": _authenticate, "compose": _compose}
 
 
 def main(only: str | None) -> int:
     if only is not None and only not in TABLES:
         print(f"There is no benchmark {only}. Known: {', '.join(TABLES)}.")
         return 1
-    for name, prepare in TABLES.items():
+    for name, measure in TABLES.items():
         if only in (None, name):
-            contest, server = prepare()
-            try:
-                report(run(contest))
-            finally:
-                server.stop()
+            measure()
     return 0
 
 

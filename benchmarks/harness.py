@@ -40,7 +40,7 @@ def run(contest: Contest) -> dict[str, object]:
     return {
         "name": contest.name,
         "unit": contest.unit,
-        "machine": f"{platform.system()} {platform.machine()}, Python {platform.python_version()}",
+        "machine": machine(),
         "ours": medians["ours"],
         "peers": {name: medians[name] for name in contest.peers},
         "limit": medians["limit"],
@@ -48,9 +48,17 @@ def run(contest: Contest) -> dict[str, object]:
     }
 
 
-def report(result: Mapping[str, object]) -> None:
+def machine() -> str:
+    return f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"
+
+
+def save(result: Mapping[str, object]) -> None:
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / f"{result['name']}.json").write_text(json.dumps(result, indent=1) + "\n")
+
+
+def report(result: Mapping[str, object]) -> None:
+    save(result)
     print(f"{result['name']} ({result['unit']})")
     ratios = result["ratios"]
     assert isinstance(ratios, dict)

@@ -26,6 +26,8 @@ from quillpost.web import create_app
 KEPT = {"QUILLPOST_IMB_CASES", "QUILLPOST_TEST_MOTO"}
 for name in [name for name in os.environ if name.startswith("QUILLPOST_") and name not in KEPT]:
     del os.environ[name]
+# Hands are prepared once for all tests, and for the next run.
+os.environ["QUILLPOST_FACES_FOLDER"] = str(Path(__file__).parents[1] / ".tools" / "faces")
 configure_logs(as_json=True, level="warning")
 
 

@@ -1,8 +1,9 @@
-"""From a bare checkout to a working `.venv`: `python3 tools/bootstrap.py run` (or `dev`).
+"""From a bare checkout to a working `.venv`: `python3 tools/bootstrap.py run` (or `dev`, `bench`).
 
-Needs nothing but Python. Everything installed is pinned by hash in `requirements/`. A stamp in
-each environment says what it was made of: an up-to-date one costs no more than reading it, an
-interrupted one has no stamp and is made again.
+Needs nothing but Python. Everything installed is pinned by hash in `requirements/`, and in
+`package-lock.json` the typefaces that come from npm where there is one. A stamp in each environment
+says what it was made of: an up-to-date one costs no more than reading it, an interrupted one has no
+stamp and is made again.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 
 import first_installer
 import package_index
+import typefaces
 
 ROOT = Path(__file__).resolve().parent.parent
 TOOLS = ROOT / ".tools"
@@ -77,6 +79,8 @@ class Environment:
 RUN = Environment(ROOT / ".venv", REQUIREMENTS / "run.txt", holds_quillpost=True)
 DEV = Environment(ROOT / ".venv", REQUIREMENTS / "dev.txt", holds_quillpost=True)
 S3 = Environment(TOOLS / "s3", REQUIREMENTS / "s3.txt")  # its packages clash with ours
+TYPEFACES = typefaces.Typefaces(ROOT, TOOLS)
+BENCH = Environment(TOOLS / "bench", REQUIREMENTS / "bench.txt")  # those that we measure ourselves against
 
 
 def main(kind: str) -> None:
@@ -86,16 +90,19 @@ def main(kind: str) -> None:
             f"Quillpost needs Python 3.11 or newer, and {sys.executable} is {version}: "
             "name another one, as in `make PYTHON=python3.12 run`."
         )
-    if _missing(kind):
+    if _missing(kind) or TYPEFACES.are_wanted():
         TOOLS.mkdir(exist_ok=True)
         with (TOOLS / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             _install(_missing(kind))
+            TYPEFACES.install()
 
 
 def _missing(kind: str) -> list[Environment]:
     if kind == "dev":
         return [environment for environment in (DEV, S3) if not environment.is_ready()]
+    if kind == "bench":
+        return [] if BENCH.is_ready() else [BENCH]
     return [] if RUN.is_ready() or DEV.is_ready() else [RUN]
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from quillpost.composition.studio import Studio
 from quillpost.creative.shelf import Shelf
 from quillpost.database import Database
 from quillpost.fulfilment.production import Press
@@ -26,6 +27,7 @@ class Limits:
 @dataclass(frozen=True, slots=True)
 class Parts:
     db: Database
+    studio: Studio
     shelf: Shelf
     press: Press
     worlds: Mapping[str, World]

@@ -57,6 +57,20 @@ class Settings(BaseSettings):
     permit_first: str | None = Field(None, description="Permit imprint of first class, lines with |.")
     permit_standard: str | None = Field(None, description="Permit imprint of standard mail, lines with |.")
 
+    # The printed page
+    templates: Path | None = Field(
+        None, description="A TOML file that moves things on the pieces, to match a printer."
+    )
+    output_profile: Path | None = Field(
+        None, description="The printer's ICC profile; without it, print files are made for sRGB."
+    )
+    faces_folder: Path | None = Field(
+        None, description="Folder of prepared hands, which may be shared; without it, one in the home folder."
+    )
+    font_packages: Path | None = Field(
+        None, description="A node_modules folder with further hands; without it, the checkout's own."
+    )
+
     # Limits
     calls_a_minute: int = Field(120, ge=1, description="API calls of one token in a minute.")
     body_bytes: int = Field(20_000_000, ge=1_000, description="Largest request body.")

@@ -1,6 +1,5 @@
 """The web application: the API, the doors and the dashboard behind one envelope."""
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
@@ -12,14 +11,12 @@ from quillpost.api import errors, v2
 from quillpost.api.description import describe
 from quillpost.api.envelope import Envelope
 from quillpost.api.gate import Gate
-from quillpost.composition.hands.hand import hand, plain_face
 from quillpost.dashboard import home
-from quillpost.doors import files, health, receiver, scans
+from quillpost.doors import files, hands, health, receiver, scans
 from quillpost.doors.docs_page import add_docs_page
 from quillpost.pages import assets
 from quillpost.parts import Parts
-
-WARM_UP_AFTER_SECONDS = 1.5
+from quillpost.preparation import preparing
 
 Background = Callable[[], AbstractAsyncContextManager[None]]
 
@@ -32,10 +29,8 @@ def create_app(parts: Parts, background: Background | None = None) -> FastAPI:
         if background is None:
             yield
         else:
-            warming = asyncio.create_task(_warm_up())
-            async with background():
+            async with preparing(parts.studio.hands), background():
                 yield
-            warming.cancel()
 
     app = FastAPI(
         title="Quillpost",
@@ -48,12 +43,14 @@ def create_app(parts: Parts, background: Background | None = None) -> FastAPI:
     )
     app.state.parts = parts
     app.state.release = __version__
+    app.state.samples = hands.Samples(parts.studio)
     errors.install(app)
     home.add_missing_page(app)
     for router in (
         v2.router,
         health.router,
         files.router,
+        hands.router,
         scans.router,
         receiver.router,
         assets.router,
@@ -65,13 +62,6 @@ def create_app(parts: Parts, background: Background | None = None) -> FastAPI:
     app.add_middleware(_Gate, parts=parts)
     app.add_middleware(Envelope)
     return app
-
-
-async def _warm_up() -> None:
-    """The first send should not wait for fonts to be read; nor should the start, so it goes first."""
-    await asyncio.sleep(WARM_UP_AFTER_SECONDS)
-    await asyncio.to_thread(hand)
-    await asyncio.to_thread(plain_face)
 
 
 _Gate: Any = Gate

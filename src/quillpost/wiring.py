@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from quillpost.accounts import service as accounts
 from quillpost.adapters.carrier.none import NoFeed
 from quillpost.adapters.carrier.sandbox import SandboxCarrier
+from quillpost.adapters.files.faces import FaceFolder
 from quillpost.adapters.files.objects import folder_store, s3_store
 from quillpost.adapters.http.fetcher import GuardedFetcher
 from quillpost.adapters.http.guard import OutboundGuard
@@ -21,6 +22,11 @@ from quillpost.adapters.http.resolver import PooledResolver
 from quillpost.adapters.printing.folder import FolderPartner
 from quillpost.adapters.printing.sandbox import SandboxPrinter
 from quillpost.api import idempotency
+from quillpost.composition.hands.collection import Hands
+from quillpost.composition.hands.sources import FontSources
+from quillpost.composition.pages.templates import BadTemplate, shipped_pieces
+from quillpost.composition.pdf.intent import SRGB, read_profile
+from quillpost.composition.studio import Studio
 from quillpost.creative.shelf import Shelf, forget_expired, forget_orphans
 from quillpost.database import Database
 from quillpost.database.embedded import EmbeddedPostgres
@@ -38,6 +44,9 @@ from quillpost.ports import FileStore, World
 from quillpost.settings import Settings as Settings
 from quillpost.tracking import service as tracking
 from quillpost.webhooks.pump import Pump
+
+# The folder that the source lies in, where it was installed from a checkout.
+CHECKOUT = Path(__file__).parents[2]
 
 TEST_INDICIA = ("SAMPLE", "NOT MAILED", "QUILLPOST TEST")
 TEST_MAILER_ID = "999999"
@@ -110,6 +119,7 @@ def build(
     sealer = _sealer(settings)
     store = file_store(settings)
     shelf = Shelf(store, LinkSigner(sealer.derive("links")))
+    drawing = studio(settings)
     # The embedded server knows us by our socket, whichever role we come as.
     db = Database(conninfo, own_logins=settings.database_url is None)
     base_url = public_base(settings)
@@ -117,8 +127,9 @@ def build(
     guard = outbound_guard(settings)
     return Parts(
         db=db,
+        studio=drawing,
         shelf=shelf,
-        press=Press(db, shelf, worlds, qr_base=base_url),
+        press=Press(db, drawing, shelf, worlds, qr_base=base_url),
         worlds=worlds,
         fetcher=GuardedFetcher(guard),
         sealer=sealer,
@@ -137,6 +148,36 @@ def build(
         receiver_key=sealer.derive("receiver").hex()[:24] if settings.receiver else None,
         stall_seconds=settings.job_stall_seconds,
     )
+
+
+def studio(settings: Settings) -> Studio:
+    """All that it takes to draw, with the operator's own templates and colours."""
+    overrides = _operators_file(settings.templates, "QUILLPOST_TEMPLATES")
+    profile = _operators_file(settings.output_profile, "QUILLPOST_OUTPUT_PROFILE")
+    try:
+        pieces = shipped_pieces(overrides.decode() if overrides is not None else None)
+    except (BadTemplate, UnicodeDecodeError) as wrong:
+        raise NotReady(f"QUILLPOST_TEMPLATES cannot be used. {wrong}") from None
+    try:
+        intent = read_profile(profile) if profile is not None else SRGB
+    except ValueError as wrong:
+        raise NotReady(f"QUILLPOST_OUTPUT_PROFILE cannot be used. {wrong}") from None
+    return Studio(hands(settings), pieces, intent)
+
+
+def hands(settings: Settings) -> Hands:
+    packages = settings.font_packages or CHECKOUT / "node_modules"
+    folder = settings.faces_folder or settings.home.absolute() / "faces"
+    return Hands(FontSources(packages), FaceFolder(folder))
+
+
+def _operators_file(path: Path | None, setting: str) -> bytes | None:
+    if path is None:
+        return None
+    try:
+        return path.read_bytes()
+    except OSError as fault:
+        raise NotReady(f"{setting} names {path}, which cannot be read: {fault.strerror}.") from None
 
 
 def tasks(parts: Parts) -> list[Task]:

@@ -276,11 +276,14 @@ def test_a_field_given_under_two_names_counts_once_and_the_other_is_named(
     assert sent.headers["X-Ignored-Fields"] == "sub_account"
 
 
-def test_a_letter_that_the_hand_lacks_is_warned_of(owner: Account) -> None:
-    sent = owner.send(message="Grüße an 漢")
-    assert "has no" in sent.headers["X-Warnings"]
-    assert sent.headers["X-Warnings"].isascii()
-    assert owner.get(f"/orders/{sent.json()['id']}").json()["warnings"]
+def test_letters_that_the_hand_lacks_are_warned_of_by_name(owner: Account) -> None:
+    sent = owner.send(message="Grüße an Жук und ሀ")
+    warned = sent.headers["X-Warnings"]
+    assert warned.isascii()
+    assert "has no \\u0416 (cyrillic capital letter zhe), " in warned
+    assert "No face has \\u1200 (ethiopic syllable ha): it is spelt in Latin letters, or left out." in warned
+    kept = owner.get(f"/orders/{sent.json()['id']}").json()["warnings"]
+    assert [warning.split(" (")[0] for warning in kept] == ["The hand Zeyada has no Ж", "No face has ሀ"]
     assert "X-Warnings" not in owner.send().headers
 
 
@@ -322,3 +325,20 @@ def test_every_path_takes_a_slash_at_its_end(owner: Account) -> None:
         assert owner.get(path).status_code == 200, path
     assert owner.call("PUT", f"/orders/{order_id}/cancel/").status_code == 200
     assert owner.call("DELETE", f"/webhooks/{hook}/").status_code == 200
+
+
+@pytest.mark.parametrize("message", ["\u200b\u200d", "%COMPANY%"])
+def test_a_message_that_would_leave_the_card_blank_is_refused(owner: Account, message: str) -> None:
+    answer = owner.send(message=message)
+    assert answer.status_code == 422
+    assert "empty" in str(answer.json()["errors"]["message"])
+
+
+def test_a_recipients_own_letters_are_warned_of(owner: Account) -> None:
+    sent = owner.send(message="Hi %FIRST_NAME%", recipients=[person(name="Иван Петров")])
+    assert "cyrillic" in sent.headers["X-Warnings"]
+
+
+def test_ink_that_cannot_be_seen_is_refused_and_faint_ink_warned_of(owner: Account) -> None:
+    assert owner.send(handwriting_color="rgba(0,0,0,0)").status_code == 422
+    assert "hardly be seen" in owner.send(handwriting_color="#fdfdfd").headers["X-Warnings"]

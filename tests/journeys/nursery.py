@@ -16,8 +16,8 @@ from typing import Any
 
 from crashing_worker import CrashPoint
 
+from quillpost import wiring
 from quillpost.cli import main
-from quillpost.composition.compose import compose_batch
 from quillpost.composition.content import Addressee, Copy, Design
 
 BETWEEN_LOOKS = 0.02
@@ -41,10 +41,11 @@ def tend() -> None:
 
 
 def warm_up() -> None:
-    """Compose a card: fonts are read, and what is imported late is imported."""
+    """Preview a card: the default hand is prepared for all, and what is imported late is imported."""
     someone = Addressee(name="Jane Doe", city="Austin", province="TX", postal_code="78701")
     card = Design("postcard-4x6", "Hi!", ink=(0, 0, 0))
-    compose_batch({1: card}, [Copy(1, 1, someone, tracking="00310999999000000001")])
+    copy = Copy(1, 0, someone, tracking="00310999999000000001")
+    wiring.studio(wiring.Settings()).preview(card, copy, dpi=10)
 
 
 def _start(request: dict[str, Any]) -> int:

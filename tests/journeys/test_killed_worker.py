@@ -32,7 +32,7 @@ STEPS = [
     CrashPoint(f"{FULFILMENT}.review:_end_review", "after"),
     CrashPoint(f"{FULFILMENT}.review:sweep", "after"),
     # Composing: three files are written, then the batch moves on.
-    CrashPoint(f"{FULFILMENT}.production:compose_batch", "before"),
+    CrashPoint("quillpost.composition.studio:Studio.compose", "before"),
     CrashPoint(FILES_PUT, "after", call=1),
     CrashPoint(FILES_PUT, "after", call=2),
     CrashPoint(f"{FULFILMENT}.store:swap_batch", "before", call=1),

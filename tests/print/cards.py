@@ -1,25 +1,47 @@
-"""Sample designs, copies and pictures for the print tests, and ways to read a PDF back."""
+"""Sample designs, copies and pictures for the tests of finished pieces, and the studio that makes them."""
 
 import io
+import os
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
 
 import pypdfium2 as pdfium
 from PIL import Image
 
+from quillpost.adapters.files.faces import FaceFolder
 from quillpost.composition.content import (
     Addressee,
+    Claim,
     Copy,
     Design,
+    Giftcard,
     ReturnAddress,
     Sender,
     parse_colour,
 )
-from quillpost.composition.pages.pieces import BLEED, Box
+from quillpost.composition.geometry import INCH, Box
+from quillpost.composition.hands.collection import Hands
+from quillpost.composition.hands.sources import FontSources
+from quillpost.composition.pages.templates import shipped_pieces
+from quillpost.composition.studio import Printed, Studio
+
+PIECES = shipped_pieces()
+POSTCARDS = ("postcard-4x6", "postcard-6x9", "postcard-6x11", "magnacard")
+
+# Of each engine one AI hand, a joined one among them, a hand of one shape a letter, and one with
+# accents that stand by themselves.
+STROKES, OUTLINES, JOINED, ONE_SHAPE, INTERNATIONAL = 1, 4, 6, 13, 19
+HANDS = (STROKES, OUTLINES, JOINED, ONE_SHAPE, INTERNATIONAL)
 
 MESSAGE = (
     "Hi %FIRST_NAME|there%,\nI was walking past your place last week and just had to write."
     " Two of your neighbors sold in under ten days, and I still have a family hoping for a"
     " home like yours. Call or text me any time!\nWarmly, %YOUR_NAME%"
 )
+SHORT_MESSAGE = "Hi %FIRST_NAME|there%,\nTwo of your neighbors sold in under ten days!\nWarmly, %YOUR_NAME%"
 JENNY = Addressee(
     name="JENNY SKINNER",
     company="Skinner & Söhne",
@@ -29,27 +51,29 @@ JENNY = Addressee(
     postal_code="98227-5874",
 )
 TRACKING = "00270123456000000017"
+ROUTING = "98227587412"
 QR_URL = "https://q.example.com/s/AbC123"
+# A tenth of a millimetre in points: places are rounded to tenths of a point, and leanings a little as well.
+HAIR = 0.3
+MADE_AT = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
 
 
-def design(
-    piece: str = "postcard-4x6",
-    message: str = MESSAGE,
-    *,
-    font_size: str = "auto",
-    front: bytes | None = None,
-    background: bytes | None = None,
-) -> Design:
-    return Design(
-        piece=piece,
-        message=message,
-        ink=parse_colour("blue").ink,
-        font_size=font_size,
-        front=front,
-        background=background,
-        sender=Sender("Dana", "Maple & Main Realty"),
-        return_address=ReturnAddress("Dana Whitfield", "PO Box 1180", None, "Austin", "TX", "78701"),
-    )
+@cache
+def studio() -> Studio:
+    """With the hands that every installation has, kept where all tests find them."""
+    return Studio(Hands(FontSources(None), FaceFolder(Path(os.environ["QUILLPOST_FACES_FOLDER"]))), PIECES)
+
+
+def design(piece: str = "postcard-4x6", message: str = MESSAGE, **changes: Any) -> Design:
+    own: dict[str, Any] = {
+        "piece": piece,
+        "message": message,
+        "ink": parse_colour("blue").ink,
+        "sender": Sender("Dana", "Maple & Main Realty"),
+        "return_address": ReturnAddress("Dana Whitfield", "PO Box 1180", None, "Austin", "TX", "78701"),
+        "giftcard": Giftcard("Acorn Coffee", 2500) if piece == "giftcard" else None,
+    }
+    return Design(**own | changes)
 
 
 def copy(
@@ -59,9 +83,18 @@ def copy(
     design: int = 0,
     tracking: str | None = TRACKING,
     qr_url: str | None = None,
+    claim: Claim | None = None,
 ) -> Copy:
-    routing = "98227587412" if tracking else ""
-    return Copy(item_id, design, addressee, tracking, routing, qr_url)
+    return Copy(item_id, design, addressee, tracking, ROUTING if tracking else "", qr_url, claim)
+
+
+def composed(
+    looks: Design | Mapping[Any, Design],
+    copies: Sequence[Copy] | None = None,
+    made_at: datetime = MADE_AT,
+) -> Printed:
+    designs = {0: looks} if isinstance(looks, Design) else looks
+    return studio().compose(designs, copies or [copy()], title="A batch", made_at=made_at)
 
 
 def picture(
@@ -80,25 +113,20 @@ def page_text(pdf: bytes, page: int) -> str:
         return str(document[page].get_textpage().get_text_bounded()).replace("\r\n", "\n")
 
 
-def letters_on(pdf: bytes, page: int) -> list[tuple[str, Box]]:
-    """Every visible letter and the box around its ink, from the trim's lower left corner."""
-    with pdfium.PdfDocument(pdf) as document:
-        text = document[page].get_textpage()
-        letters = [(text.get_text_range(i, 1), text.get_charbox(i)) for i in range(text.count_chars())]
-    return [
-        (letter, Box(left - BLEED, bottom - BLEED, right - left, top - bottom))
-        for letter, (left, bottom, right, top) in letters
-        if letter.strip() and right > left
-    ]
-
-
 def image_of(png: bytes) -> Image.Image:
     return Image.open(io.BytesIO(png)).convert("RGB")
 
 
+def whole_sheet(pdf: bytes, page: int, dpi: int) -> Image.Image:
+    """A page as it comes from the press, bleed and all."""
+    with pdfium.PdfDocument(pdf) as document:
+        sheet: Image.Image = document[page].render(scale=dpi / INCH).to_pil()
+        return sheet.convert("RGB")
+
+
 def cropped(picture: Image.Image, box: Box, dpi: int) -> Image.Image:
     """The part of a page's picture inside the box, which is in points from the lower left."""
-    scale = dpi / 72
+    scale = dpi / INCH
     return picture.crop(
         (
             round(box.left * scale),
@@ -107,3 +135,7 @@ def cropped(picture: Image.Image, box: Box, dpi: int) -> Image.Image:
             round(picture.height - box.bottom * scale),
         )
     )
+
+
+def colours(picture: Image.Image) -> set[object]:
+    return set(picture.get_flattened_data())

@@ -1,89 +1,75 @@
-import contextlib
+"""Breaking texts into lines and finding their size."""
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from cards import ONE_SHAPE, PIECES, STROKES, studio
 
-from quillpost.composition.hands.hand import Hand, Word, hand, legible, missing_letters, plain_face
+from quillpost.composition.geometry import Box
+from quillpost.composition.hands.hand import Hand, Spelling
+from quillpost.composition.hands.vocabulary import Vocabulary
 from quillpost.composition.pages.layout import (
+    FIXED_SIZES,
     LARGEST,
-    MARGIN_WANDER,
+    SMALLEST,
     DoesNotFit,
-    Setting,
-    set_message,
-    wrap_lines,
+    Layout,
+    Passage,
+    Sizes,
+    chunks,
+    does_not_fit,
 )
-from quillpost.composition.pages.pieces import PIECES, Box
 from quillpost.composition.pages.writing import write
 
-PIECE = PIECES["postcard-4x6"]
+BACK = PIECES["postcard-4x6"].side("back")
+assert BACK.message is not None
+PLACE = BACK.message
 
 
-def fit(text: str, font_size: str = "auto", box: Box = PIECE.message) -> Setting:
-    return set_message(hand(), text, box, font_size, PIECE.title)
+def vocabulary(number: int = STROKES) -> Vocabulary:
+    return Vocabulary(studio().hands.hand(number))
 
 
-def written_words(setting: Setting, box: Box, item_id: int, *, realism: bool = True) -> list[Box]:
-    """The ink of every word, as the page's own operators place it."""
-    lines = write(setting, box, (0, 0, 0), item_id, realism=realism).split(b"\n")[1:-2]
-    words = [word for line in setting.lines for word in line]
-    boxes = []
-    for word, line in zip(words, lines, strict=True):
-        em, rise, _, _, left, baseline = (float(n) for n in line.split(b" Tm")[0].split())
-        boxes.append(
-            Box(
-                left - word.left * em,
-                baseline - word.bottom * em + min(0, word.advance * rise),
-                word.extent * em,
-                (word.top + word.bottom) * em + abs(word.advance * rise),
-            )
-        )
-    return boxes
+def passage(text: str, font_size: str = "auto", box: Box = PLACE, seed: int = 1) -> Passage:
+    return Passage("message", text, box, Sizes.named(font_size), (0, 0, 0), seed)
 
 
-@settings(max_examples=60, deadline=None)
-@given(
-    st.text(alphabet=st.sampled_from("aifjgyJQÅẸ  \n.,Ж李"), max_size=900),
-    st.sampled_from(["auto", "large", "medium", "small"]),
-    st.integers(0, 10**12),
-)
-def test_any_message_is_inside_its_box_or_refused(text: str, size: str, item_id: int) -> None:
-    try:
-        setting = fit(text, size)
-    except DoesNotFit:
-        return
-    paper = PIECE.message.grown(0.35)  # a tilted word's corners turn a little
-    outside = [box for box in written_words(setting, PIECE.message, item_id) if not paper.contains(box)]
-    assert outside == []
+def laid_out(*passages: Passage, words: Vocabulary | None = None) -> Layout:
+    (found,) = chunks(words or vocabulary(), passages)
+    assert found[0] == list(range(len(passages)))
+    return found[1]
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.text(alphabet=st.sampled_from("abc gy\n"), max_size=500))
-def test_no_word_is_lost_or_moved(text: str) -> None:
-    try:
-        setting = fit(text)
-    except DoesNotFit:
-        return
-    shown = "".join(word.text for line in setting.lines for word in line)
-    assert shown == "".join(text.split())
+def size_of(text: str, font_size: str = "auto", box: Box = PLACE) -> float:
+    """The size at which the text fits, or DoesNotFit."""
+    layout = laid_out(passage(text, font_size, box))
+    if not layout.fits[0]:
+        raise does_not_fit(layout, 0, "4x6 postcard")
+    return float(layout.sizes[0])
+
+
+def lines_of(text: str, font_size: str = "auto") -> list[int]:
+    """On which line each of the text's words is."""
+    layout = laid_out(passage(text, font_size))
+    found: list[int] = layout.lines[0].tolist()
+    return found
 
 
 def test_a_short_message_is_as_large_as_allowed() -> None:
-    assert fit("Hello").size == LARGEST
+    assert size_of("Hello") == LARGEST
 
 
-def test_auto_takes_the_largest_half_point_that_fits() -> None:
-    box = Box(0, 0, 150, 200)
-    size = fit("some words " * 20, box=box).size
-    assert 11 < size < LARGEST
-    # A half point larger is the same as in a box that much smaller.
-    smaller = size / (size + 0.5)
-    assert fit("some words " * 20, box=Box(0, 0, 150 * smaller, 200 * smaller)).size < size
+@pytest.mark.parametrize("count", [20, 30, 41, 50])
+def test_auto_takes_the_largest_half_point_that_fits(count: int) -> None:
+    text = "some words " * count
+    size = size_of(text)
+    assert SMALLEST < size < LARGEST
+    assert size * 2 == round(size * 2)
+    larger = Passage("message", text, PLACE, Sizes(size + 0.5, size + 0.5), (0, 0, 0), 1)
+    assert not laid_out(larger).fits[0]
 
 
 def test_a_message_too_long_says_by_how_much() -> None:
     with pytest.raises(DoesNotFit) as refusal:
-        fit("word " * 400)
+        size_of("word " * 400)
     assert refusal.value.overflow_lines > 1
     assert refusal.value.message.startswith(
         f"The message is {refusal.value.overflow_lines} lines too long for a 4x6 postcard"
@@ -91,101 +77,107 @@ def test_a_message_too_long_says_by_how_much() -> None:
     )
 
 
-def test_shortening_as_told_makes_a_message_fit() -> None:
-    text = "word " * 190
+@pytest.mark.parametrize("count", [200, 300, 400])
+def test_shortening_as_told_makes_a_message_fit(count: int) -> None:
+    text = "word " * count
     with pytest.raises(DoesNotFit) as refusal:
-        fit(text)
+        size_of(text)
     advised = int(refusal.value.message.split("about ")[1].split()[0])
-    fit(text[: -advised - 5])
+    size_of(text[: -advised - 5])
 
 
 def test_a_fixed_size_that_does_not_fit_is_refused() -> None:
     text = "word " * 60
-    assert fit(text, "small").size == 13
-    with pytest.raises(DoesNotFit, match="at the large size"):
-        fit(text, "large")
+    assert size_of(text, "small") == FIXED_SIZES["small"]
+    with pytest.raises(DoesNotFit, match="too long for a 4x6 postcard at the large size"):
+        size_of(text, "large")
 
 
 def test_blank_lines_between_paragraphs_stay() -> None:
-    assert [len(line) for line in fit("Dear all\n\nBye\n").lines] == [2, 0, 1]
+    assert lines_of("\n\nDear all\n\n\nBye\n\n") == [0, 0, 3]
 
 
-def test_a_word_wider_than_the_line_is_broken() -> None:
-    setting = fit("w" * 60)
-    assert len(setting.lines) > 1
-    assert sum(len(word.text) for line in setting.lines for word in line) == 60
+def test_a_text_of_spaces_has_no_words_and_fits() -> None:
+    layout = laid_out(passage(" \n\t \u3000\n"))
+    assert layout.words.shape == (1, 0)
+    assert layout.fits[0]
 
 
-def test_parts_of_a_broken_word_are_as_long_as_the_line_allows() -> None:
-    first, *_, last = [line[0] for line in fit("w" * 60 + "é" * 60, "large").lines]
-    wider = hand().word(first.text + "w")
-    room = PIECE.message.width / 22 - MARGIN_WANDER
-    assert first.extent <= room < wider.extent
-    assert last.text.endswith("é")
+def test_a_word_that_does_not_fit_on_its_line_begins_the_next() -> None:
+    lines = lines_of("some words " * 20)
+    assert lines == sorted(lines)
+    assert 1 < len(set(lines)) < len(lines)
 
 
-def test_breaking_a_word_measures_each_letter_once() -> None:
-    """Letters without width never fill a line: measured from its start each time, these take hours."""
-    marks = "\u0301" * 100_000
-    parts = hand().parts_of(hand().word("w" * 80 + marks), 20)
-    assert "".join(part.text for part in parts) == "w" * 79 + legible("w" + marks)
-    assert "".join(wrap_lines(plain_face(), ["w" * 80 + marks], 20)) == "w" * 80 + marks
+def test_a_word_wider_than_the_line_is_broken_into_parts_as_long_as_the_line_allows() -> None:
+    words = vocabulary(ONE_SHAPE)
+    layout = laid_out(passage("w" * 90 + "é" * 90), words=words)
+    assert layout.fits[0]
+    assert layout.lines[0].tolist() == list(range(layout.lengths[0]))
+    parts = [words._spellings[number].text for number in layout.words[0].tolist()]
+    assert "".join(parts) == "w" * 90 + "é" * 90
+    room = PLACE.width / SMALLEST - 0.16
+    assert words.extent(words.numbers([parts[0]])[0]) <= room
+    assert words.extent(words.numbers([parts[0] + "w"])[0]) > room
+
+
+def test_only_a_word_too_wide_at_the_smallest_size_is_broken() -> None:
+    """At a larger size it goes unbroken on a line of its own, or the text is written smaller."""
+    layout = laid_out(passage("Supercalifragilisticexpialidocious"))
+    assert layout.lengths[0] == 1
+    assert SMALLEST < layout.sizes[0] < LARGEST
 
 
 @pytest.mark.parametrize(
     "text",
-    ["a" + " " * 5000 + "b", "a" + "\n" * 5000 + "b", "w" * 5000, "a " * 2500, "aЖ" * 2500, "e\u0301" * 2500],
+    [
+        "a" + " " * 5000 + "b",
+        "a" + "\n" * 5000 + "b",
+        "w" * 5000,
+        "a " * 2500,
+        "aЖ" * 2500,
+        "e\u0301" * 2500,
+        *("w" * count + "\u0301" * 1000 for count in range(25, 34)),
+    ],
 )
-def test_breaking_a_message_draws_each_letter_at_most_once_a_size(
+def test_breaking_a_message_spells_each_letter_a_few_times_at_most(
     text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    drawn = []
-    write_letters = Hand._write
+    """Were each try at a part of a word spelt from its start, these would take hours."""
+    spelt = []
+    spell_letters = Hand._spell
 
-    def counted(writer: Hand, letters: str) -> Word:
-        drawn.append(len(letters))
-        return write_letters(writer, letters)
+    def counted(writer: Hand, letters: str) -> Spelling:
+        spelt.append(len(letters))
+        return spell_letters(writer, letters)
 
-    monkeypatch.setattr(Hand, "_write", counted)
-    fresh = Hand(hand().face, hand().plain)
-    with contextlib.suppress(DoesNotFit):
-        set_message(fresh, text, PIECE.message, "auto", PIECE.title)
-    sizes_tried = 6
-    assert sum(drawn) <= len(text) * (sizes_tried + 1)
-
-
-def test_letters_of_neither_face_are_reported_once_each() -> None:
-    assert missing_letters("Ünïcode ’quoted’ 李 Жук 😀 李\u200d\ufe0f e\u0301\n") == ["李", "😀"]
+    monkeypatch.setattr(Hand, "_spell", counted)
+    known = studio().hands.hand(STROKES)
+    fresh = Hand(known.style, known.prepared, known.others)
+    chunks(Vocabulary(fresh), [passage(text)])
+    assert sum(spelt) <= 4 * len(text)
 
 
-def test_letters_of_neither_face_are_never_blank() -> None:
-    assert legible("a李①㏄e\u0301\u200d") == "a?1ccé"
-
-
-def test_the_hand_inks_every_letter_that_it_claims() -> None:
-    blank = [c for c, g in hand().face.glyphs.items() if g.right <= g.left and c != " "]
-    assert blank == []
+def test_each_of_many_passages_is_laid_out_as_if_it_were_alone() -> None:
+    texts = ["Hello", "some words " * 20, "", "Dear all\n\nBye", "word " * 150, "w" * 90]
+    passages = [passage(text, box=PLACE.grown(-3 * place)) for place, text in enumerate(texts)]
+    words = vocabulary()
+    together = {
+        place: (layout, row) for places, layout in chunks(words, passages) for row, place in enumerate(places)
+    }
+    assert sorted(together) == list(range(len(texts)))
+    for place, (layout, row) in together.items():
+        alone = laid_out(passages[place])
+        count = alone.lengths[0]
+        assert layout.lengths[row] == count
+        assert layout.lines[row, :count].tolist() == alone.lines[0].tolist()
+        assert (layout.sizes[row], layout.fits[row]) == (alone.sizes[0], alone.fits[0])
 
 
 def test_a_piece_is_uneven_in_its_own_way_every_time() -> None:
-    setting = fit("The same words for everyone")
-    first, again, other = (write(setting, PIECE.message, (0, 0, 0), i) for i in (1, 1, 2))
+    words = vocabulary()
+    text = "The same words for everyone"
+    layout = laid_out(*(passage(text, seed=seed) for seed in (1, 1, 2)), words=words)
+    first, again, other = write(words, layout)
     assert first == again
     assert first != other
-
-
-def test_without_realism_no_piece_differs_from_another() -> None:
-    setting = fit("The same words for everyone")
-    one, other = (write(setting, PIECE.message, (0, 0, 0), i, realism=False) for i in (1, 2))
-    assert one == other
-
-
-@settings(max_examples=30, deadline=None)
-@given(st.text(alphabet=st.sampled_from("aifjgyJQÅ  \n.,Ж"), max_size=600))
-def test_even_lines_are_inside_their_box_too(text: str) -> None:
-    try:
-        setting = fit(text)
-    except DoesNotFit:
-        return
-    boxes = written_words(setting, PIECE.message, 1, realism=False)
-    assert [box for box in boxes if not PIECE.message.grown(0.01).contains(box)] == []

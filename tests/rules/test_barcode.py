@@ -3,8 +3,10 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from quillpost.composition.marks.barcode import BarcodeError, encode, encode_lines
+from quillpost.composition.marks.barcode import BarcodeError, encode, encode_lines, encode_many
 
 # From the postal service's published encoder test cases.
 VECTORS = [
@@ -58,6 +60,15 @@ REFUSALS = [
     ("53055494689272602879", "137655B3689", 13),
 ]
 
+DIGITS = "0123456789"
+trackings = st.builds(
+    "{}{}{}".format,
+    st.sampled_from(DIGITS),
+    st.sampled_from("01234"),
+    st.text(DIGITS, min_size=18, max_size=18),
+)
+routings = st.sampled_from((0, 5, 9, 11)).flatmap(lambda n: st.text(DIGITS, min_size=n, max_size=n))
+
 
 @pytest.mark.parametrize(("tracking", "routing", "bars"), VECTORS)
 def test_digits_become_the_published_bars(tracking: str, routing: str, bars: str) -> None:
@@ -68,6 +79,36 @@ def test_digits_become_the_published_bars(tracking: str, routing: str, bars: str
 def test_wrong_digits_are_refused_with_the_published_code(tracking: str, routing: str, code: int) -> None:
     with pytest.raises(BarcodeError) as refusal:
         encode(tracking, routing)
+    assert refusal.value.code == code
+
+
+def test_a_batch_of_digits_becomes_the_published_bars() -> None:
+    batch = encode_many([(tracking, routing) for tracking, routing, _ in VECTORS])
+    assert [bars.decode() for bars in batch] == [bars for _, _, bars in VECTORS]
+    assert encode_many([]) == []
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(trackings, routings), max_size=30))
+def test_a_batch_gives_what_each_piece_gives_alone(codes: list[tuple[str, str]]) -> None:
+    assert [bars.decode() for bars in encode_many(codes)] == [encode(*code) for code in codes]
+
+
+def test_the_lowest_and_the_highest_digits_are_the_same_in_a_batch() -> None:
+    codes = [
+        ("0" * 20, ""),
+        ("94" + "9" * 18, "9" * 11),
+        ("00" + "9" * 18, "0" * 5),
+        ("94" + "0" * 18, "0" * 9),
+    ]
+    assert [bars.decode() for bars in encode_many(codes)] == [encode(*code) for code in codes]
+
+
+@pytest.mark.parametrize(("tracking", "routing", "code"), REFUSALS)
+def test_one_wrong_piece_refuses_its_batch(tracking: str, routing: str, code: int) -> None:
+    right = VECTORS[0][:2]
+    with pytest.raises(BarcodeError) as refusal:
+        encode_many([right, (tracking, routing), right])
     assert refusal.value.code == code
 
 
@@ -90,6 +131,15 @@ def test_every_published_case_matches() -> None:
     assert len(cases) >= 10_000
     wrong = [case for case in cases if _outcome(case[1], case[2]) != (case[3], case[4])]
     assert wrong == []
+
+
+@pytest.mark.skipif("QUILLPOST_IMB_CASES" not in os.environ, reason="names no file of cases")
+def test_every_published_case_matches_in_a_batch() -> None:
+    with Path(os.environ["QUILLPOST_IMB_CASES"]).open(newline="") as file:
+        valid = [row for row in csv.reader(file) if row and row[4] == "00"]
+    batch = encode_many([(case[1], case[2]) for case in valid])
+    assert len(batch) >= 8_000
+    assert [bars.decode() for bars in batch] == [case[3] for case in valid]
 
 
 def _outcome(tracking: str, routing: str) -> tuple[str, str]:

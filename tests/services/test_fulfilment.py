@@ -1,5 +1,6 @@
 """From the end of the review to the printer: pooling, barcodes, pauses, and steps that happen twice."""
 
+import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,6 +14,8 @@ from placing import REVIEW, balances, fact_rows, item_rows, open_account, order_
 from makers import Clock, people, person
 from quillpost.accounts.rules import Caller
 from quillpost.accounts.service import tenant
+from quillpost.composition.art.refusals import BadImage
+from quillpost.composition.studio import Printed
 from quillpost.database import Tx
 from quillpost.database.tables import batches, items
 from quillpost.fulfilment import production, review, store
@@ -402,14 +405,14 @@ def test_an_order_that_cannot_be_drawn_holds_up_no_one(
     parts: Parts, clock: Clock, owner: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     good, bad = place(parts, owner, message="Fine"), place(parts, owner, message="Broken")
-    draw = production.compose_batch
+    draw = parts.press.studio.compose
 
-    def draws_all_but_the_broken(designs: Any, copies: Any) -> bytes:
+    def draws_all_but_the_broken(designs: Any, copies: Any, **how: Any) -> Printed:
         if any(designs[copy.design].message == "Broken" for copy in copies):
             raise ValueError("a decoder stumbles")
-        return draw(designs, copies)
+        return draw(designs, copies, **how)
 
-    monkeypatch.setattr(production, "compose_batch", draws_all_but_the_broken)
+    monkeypatch.setattr(parts.press.studio, "compose", draws_all_but_the_broken)
     sweep(parts, clock)
     with parts.db.work() as tx:
         [batch] = batch_rows(tx)
@@ -425,13 +428,39 @@ def test_an_order_that_cannot_be_drawn_holds_up_no_one(
     assert [piece["order_id"] for piece in manifest["pieces"]] == [good.id]
 
 
+def test_trouble_of_our_own_fails_nobodys_mail(
+    parts: Parts, clock: Clock, owner: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stumbles(_designs: Any, _copies: Any, **_how: Any) -> Printed:
+        raise LookupError("The font is not installed.")
+
+    monkeypatch.setattr(parts.press.studio, "compose", stumbles)
+    place(parts, owner)
+    sweep(parts, clock)
+    with parts.db.work() as tx:
+        [batch] = batch_rows(tx)
+    with pytest.raises(LookupError):
+        production.compose(parts.press, batch.id, now=parts.clock())
+    with parts.db.work() as tx:
+        assert store.read_batch(tx, batch.id).status == "new"
+
+
+def test_the_digest_of_a_single_print_file_is_that_of_its_bytes(
+    parts: Parts, clock: Clock, owner: Caller
+) -> None:
+    batch_id = composed_batch(parts, clock, owner, [person()])
+    printed = parts.shelf.store.get(f"batches/{batch_id}/print.pdf")
+    with parts.db.work() as tx:
+        assert store.read_batch(tx, batch_id).print_sha256 == hashlib.sha256(printed).digest()
+
+
 def test_a_batch_of_which_nothing_can_be_drawn_is_closed(
     parts: Parts, clock: Clock, owner: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stumbles(_designs: Any, _copies: Any) -> bytes:
-        raise ValueError("a decoder stumbles")
+    def stumbles(_designs: Any, _copies: Any, **_how: Any) -> Printed:
+        raise BadImage("The picture is damaged.")
 
-    monkeypatch.setattr(production, "compose_batch", stumbles)
+    monkeypatch.setattr(parts.press.studio, "compose", stumbles)
     order = place(parts, owner)
     sweep(parts, clock)
     with parts.db.work() as tx:

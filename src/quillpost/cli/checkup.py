@@ -8,14 +8,12 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from importlib.metadata import PackageNotFoundError
 from typing import Literal
 
 import sqlalchemy as sa
 
 from quillpost import wiring
 from quillpost.cli.outsider import DIRECT
-from quillpost.composition.hands.hand import hand
 from quillpost.database import Tx
 from quillpost.database.engine import administrator
 from quillpost.database.postgres_binaries import OLDEST_MAJOR
@@ -65,7 +63,7 @@ def without_database(settings: wiring.Settings) -> Iterator[Finding]:
     """All that can be seen before the database is asked."""
     yield check_home(settings)
     yield check_files(settings)
-    yield check_fonts()
+    yield check_fonts(settings)
     yield check_port(settings)
     yield from check_readiness(settings)
 
@@ -111,12 +109,16 @@ def check_files(settings: wiring.Settings) -> Finding:
     return Finding("files", "ok", f"{place}: written, read and deleted")
 
 
-def check_fonts() -> Finding:
+def check_fonts(settings: wiring.Settings) -> Finding:
     try:
-        letters = len(hand().face.glyphs)
-    except (ImportError, OSError, PackageNotFoundError) as missing:
+        hands = wiring.hands(settings)
+        count, waiting = len(hands.styles), len(hands.unprepared())
+    except (LookupError, OSError) as missing:
         return Finding("fonts", "broken", f"no hand can write: {missing}", "Run `make setup` again.")
-    return Finding("fonts", "ok", f"the hand writes {letters} letters")
+    if not count:
+        return Finding("fonts", "broken", "no hand is installed", "Run `make setup` again.")
+    later = f"; {waiting} faces are prepared when they are first needed" if waiting else ""
+    return Finding("fonts", "ok", f"{count} hands{later}")
 
 
 def check_port(settings: wiring.Settings) -> Finding:

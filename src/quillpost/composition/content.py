@@ -1,6 +1,7 @@
 """What a piece says and to whom: the values that composition is given."""
 
 import re
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 Ink = tuple[float, float, float]
@@ -49,19 +50,42 @@ class ReturnAddress:
 
 
 @dataclass(frozen=True, slots=True)
-class Design:
-    """One order's look. `piece` is a key of PIECES; the pictures are JPEG or PNG bytes.
+class Giftcard:
+    """What is given, as the card panel names it."""
 
-    Without `realism` the words stand straight on even lines.
+    brand: str
+    amount_cents: int
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One recipient's way to the gift: a code to type and an address to scan."""
+
+    code: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """One order's look. `piece` names a template, `hand` a handwriting style by its number.
+
+    The pictures are printable ones, and `pages` a printable PDF, as `art` makes them. Such pages
+    follow a letter's cover, or with `pdf_only` are the whole letter. Without `realism` every letter
+    has one shape, and the words stand straight on even lines.
     """
 
     piece: str
     message: str
     ink: Ink
+    hand: int = 1
     font_size: str = "auto"
     realism: bool = True
     front: bytes | None = None
     background: bytes | None = None
+    pages: bytes | None = None
+    pdf_only: bool = False
+    giftcard: Giftcard | None = None
+    opt_out: str | None = None
     sender: Sender = Sender()
     return_address: ReturnAddress = ReturnAddress()
     indicia: tuple[str, ...] = ("FIRST-CLASS MAIL", "U.S. POSTAGE PAID", "QUILLPOST")
@@ -75,11 +99,12 @@ class Copy:
     """
 
     item_id: int
-    design: int
+    design: Hashable
     addressee: Addressee
     tracking: str | None = None
     routing: str = ""
     qr_url: str | None = None
+    claim: Claim | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +137,8 @@ BALLPOINTS = {
     "red": Colour(176, 30, 40),
 }
 
+_FAINTEST = 0.1
+
 _HEX = re.compile(r"#([0-9a-f]{3}|[0-9a-f]{6})")
 _RGB = re.compile(r"(rgba?)\(\s*([0-9.]+(?:\s*,\s*[0-9.]+)*)\s*\)")
 
@@ -138,6 +165,8 @@ def _from_channels(text: str, form: str, channels: list[str]) -> Colour:
         raise ValueError(_not_understood(text)) from None
     if not in_range or len(channels) != len(form):
         raise ValueError(_not_understood(text))
+    if alpha < _FAINTEST:
+        raise ValueError(f'"{text}" cannot be seen: give it an alpha of {_FAINTEST:g} or more.')
     return Colour(red, green, blue, alpha)
 
 

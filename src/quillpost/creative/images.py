@@ -1,38 +1,122 @@
-"""Pictures that callers name by address."""
+"""Pictures and PDFs that callers name by address: fetched, made printable, or refused by their field."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import cache
 from threading import BoundedSemaphore
+from time import monotonic
+from uuid import UUID
 
-from quillpost.composition.art.image import MOST_BYTES, BadImage, check_image
+from quillpost.composition.art.limits import MOST_BYTES, megabytes
+from quillpost.composition.art.picture import read_picture
+from quillpost.composition.art.refusals import BadImage, BadPdf
+from quillpost.creative.limited import limited_pages, limited_picture
 from quillpost.kit.errors import Invalid, Unavailable
-from quillpost.ports import Fetched, Fetcher, FetchFailed
+from quillpost.ports import Fetched, Fetcher, FetchFailed, FileStore
 
 FETCHES_AT_ONCE = 8
 """A slow host holds a thread: so few of them that the others stay free to answer."""
+
+FETCHES_FOR_ONE = 4
+"""A call with many pictures leaves places to the others."""
 
 HEAVY_AT_ONCE = 2
 """Decoding and drawing take a lot of memory for a moment."""
 
 PATIENCE_SECONDS = 10.0
 
+MOST_BYTES_TOGETHER = 200_000_000
+"""All pictures of a call are in memory at once."""
+
+MOST_SECONDS_TOGETHER = 60.0
+"""A caller waits for the answer."""
+
 _fetches = BoundedSemaphore(FETCHES_AT_ONCE)
 _heavy = BoundedSemaphore(HEAVY_AT_ONCE)
 
 
-def fetch_image(fetcher: Fetcher, url: str, *, field: str) -> Fetched:
-    """The picture, known to be one; `Invalid` names the field and what is wrong."""
-    try:
-        with _turn(_fetches, "fetching images"):
-            fetched = fetcher.fetch(url, most_bytes=MOST_BYTES)
-    except FetchFailed as failed:
-        raise Invalid({field: [f"The image could not be fetched: {failed}"]}) from None
+@dataclass(frozen=True, slots=True)
+class FetchedPicture(Fetched):
+    """A picture that prints as it is; `width` and `height` are as seen, upright."""
+
+    width: int
+    height: int
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedPages(Fetched):
+    """A PDF of letter pages that print as they are."""
+
+    count: int
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A picture to fetch: the field of the call that names it, and whom it is for, if not for everyone."""
+
+    url: str
+    field: str
+    whose: str = ""
+
+    def refusal(self, why: str) -> Invalid:
+        return Invalid({self.field: [f"{why} ({self.whose})" if self.whose else why]})
+
+
+def fetch_image(fetcher: Fetcher, url: str, *, field: str) -> FetchedPicture:
+    """The picture, made printable; `Invalid` names the field and what is wrong."""
+    (picture,) = fetch_images(fetcher, [Wanted(url, field)])
+    return picture
+
+
+def fetch_images(
+    fetcher: Fetcher,
+    wanted: Sequence[Wanted],
+    *,
+    seconds: float = MOST_SECONDS_TOGETHER,
+    most_bytes: int = MOST_BYTES_TOGETHER,
+) -> list[FetchedPicture]:
+    """All the pictures, made printable, in the order given; `Invalid` names the first that is at fault."""
+    ends = monotonic() + seconds
+    size = 0
+    pictures: list[FetchedPicture] = []
+    with closing(_fetched_ahead(fetcher, wanted)) as fetched:
+        for one, data in fetched:
+            pictures.append(_printable_picture(one, data))
+            size += len(pictures[-1].body)
+            if size > most_bytes:
+                raise Invalid({one.field: [f"The images take more than {megabytes(most_bytes)} together."]})
+            if monotonic() > ends and len(pictures) < len(wanted):
+                slow = (
+                    f"Fetching the images takes longer than {seconds:g} seconds: use fewer or smaller ones."
+                )
+                raise Invalid({one.field: [slow]})
+    return pictures
+
+
+def fetch_pages(fetcher: Fetcher, url: str, *, field: str) -> FetchedPages:
+    """The PDF's pages, made printable; `Invalid` names the field and what is wrong."""
+    data = _fetch(fetcher, Wanted(url, field), what="PDF")
     try:
         with heavy_work():
-            facts = check_image(fetched.body)
-    except BadImage as bad:
-        raise Invalid({field: [f"The image cannot be printed: {bad}"]}) from None
-    return Fetched(f"image/{facts.format.lower()}", fetched.body)
+            made = limited_pages(data)
+    except BadPdf as bad:
+        raise Invalid({field: [f"The PDF cannot be printed: {bad}"]}) from None
+    return FetchedPages("application/pdf", made.data, made.count, made.notes)
+
+
+def kept_pictures(store: FileStore, keys: Mapping[UUID, str]) -> Callable[[UUID | None], bytes | None]:
+    """Reads pictures of orders by their file, each once, and gives them in printable form."""
+
+    @cache
+    def read(file_id: UUID | None) -> bytes | None:
+        return None if file_id is None else _printable(store.get(keys[file_id]))
+
+    return read
 
 
 @contextmanager
@@ -40,6 +124,52 @@ def heavy_work() -> Iterator[None]:
     """A turn at what takes much memory: decoding a caller's picture, drawing a preview or a proof."""
     with _turn(_heavy, "drawing"):
         yield
+
+
+def _fetched_ahead(fetcher: Fetcher, wanted: Sequence[Wanted]) -> Generator[tuple[Wanted, bytes], None, None]:
+    """Each with its bytes, in order, while a few more are on their way."""
+    with ThreadPoolExecutor(FETCHES_FOR_ONE, thread_name_prefix="pictures") as pool:
+        waiting: deque[tuple[Wanted, Future[bytes]]] = deque()
+        for one in wanted:
+            waiting.append((one, pool.submit(_fetch, fetcher, one, what="image")))
+            if len(waiting) == FETCHES_FOR_ONE:
+                first, coming = waiting.popleft()
+                yield first, coming.result()
+        for one, coming in waiting:
+            yield one, coming.result()
+
+
+def _fetch(fetcher: Fetcher, wanted: Wanted, *, what: str) -> bytes:
+    try:
+        with _turn(_fetches, "fetching images"):
+            return fetcher.fetch(wanted.url, most_bytes=MOST_BYTES).body
+    except FetchFailed as failed:
+        raise wanted.refusal(f"The {what} could not be fetched: {failed}") from None
+
+
+def _printable_picture(wanted: Wanted, data: bytes) -> FetchedPicture:
+    try:
+        with heavy_work():
+            made = limited_picture(data)
+    except BadImage as bad:
+        raise wanted.refusal(f"The image cannot be printed: {bad}") from None
+    return FetchedPicture(made.content_type, made.data, made.width, made.height, made.notes)
+
+
+def _printable(data: bytes) -> bytes:
+    """A kept picture in printable form: orders of earlier releases keep theirs as it came.
+
+    What cannot be made printable stays as it is: whoever draws it finds out, and knows whose it is.
+    """
+    try:
+        read_picture(data)
+    except BadImage:
+        try:
+            with heavy_work():
+                return limited_picture(data).data
+        except BadImage:
+            return data
+    return data
 
 
 @contextmanager

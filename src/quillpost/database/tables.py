@@ -225,6 +225,7 @@ items = sa.Table(
     *maybe("batch_id", kind=Big),
     *maybe("batch_position", kind=Int),
     *dated(),
+    *maybe("front_file_id", "background_file_id", kind=UUID(as_uuid=True)),
 )
 
 facts = sa.Table(

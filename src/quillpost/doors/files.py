@@ -8,10 +8,9 @@ import sqlalchemy as sa
 from fastapi import APIRouter, Depends, Response
 
 from quillpost.api.needs import parts_of
-from quillpost.composition.compose import compose_batch, plain_front_png
-from quillpost.composition.pages.pieces import PIECES
-from quillpost.creative.images import heavy_work
+from quillpost.creative.images import heavy_work, kept_pictures
 from quillpost.database.tables import files
+from quillpost.fulfilment.store import file_keys
 from quillpost.kit.errors import NotFound
 from quillpost.orders import look, store
 from quillpost.parts import Parts
@@ -46,11 +45,12 @@ def open_file(token: str, parts: OurParts) -> Response:
 
 
 @router.get("/art/{piece}.png")
-def plain_front(piece: str) -> Response:
+def plain_front(piece: str, parts: OurParts) -> Response:
     """The front that is printed when an order brings no picture."""
-    if piece not in PIECES:
+    if piece not in parts.studio.pieces:
         raise NotFound
-    drawn = plain_front_png(piece, 100)
+    with heavy_work():
+        drawn = parts.studio.plain_front(piece, dpi=100)
     return Response(drawn, media_type="image/png", headers={"Cache-Control": "public, max-age=86400"})
 
 
@@ -59,16 +59,17 @@ def _proof(parts: Parts, order_id: int) -> bytes:
     with parts.db.work() as tx:
         order = store.read_order(tx, order_id)
         pieces = store.first_items(tx, order_id, most=PROOF_PIECES)
-        keys = [parts.shelf.key_of(tx, file) for file in (order.front_file_id, order.background_file_id)]
-    front, background = (None if key is None else parts.shelf.store.get(key) for key in keys)
-    design = look.design(
-        order,
-        sender=order.sender,
-        return_address=order.return_address,
-        front=front,
-        background=background,
+        keys = [look.DesignKey.of(item, order) for item in pieces]
+        pictures = file_keys(tx, keys)
+    designs = look.designs(
+        keys,
+        {order.id: order},
+        kept_pictures(parts.shelf.store, pictures),
         indicia=parts.worlds[order.mode].indicia[order.mail_class],
     )
     copies = [look.copy(item, order, qr_base=parts.press.qr_base) for item in pieces]
     with heavy_work():
-        return compose_batch({order.id: design}, copies)
+        drawn = parts.studio.compose(
+            designs, copies, title=f"Proof of order {order.id}", made_at=order.created_at
+        )
+    return drawn.sheets

@@ -3,22 +3,25 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
 from uuid import UUID
 
 import structlog
 
 from quillpost import events, jobs
-from quillpost.composition.compose import compose_batch, pages_of
+from quillpost.composition.art.refusals import BadArt
 from quillpost.composition.content import Copy, Design
+from quillpost.composition.pages.layout import DoesNotFit
+from quillpost.composition.studio import Printed, Studio
+from quillpost.creative.images import kept_pictures
 from quillpost.creative.shelf import Shelf
 from quillpost.database import Database, Tx
 from quillpost.fulfilment import rules, store
 from quillpost.fulfilment.steps import COMPOSE, FOLLOW, HAND_OVER, book
 from quillpost.kit.errors import Unavailable
 from quillpost.orders import look
+from quillpost.orders.look import DesignKey
 from quillpost.orders.moves import Move, move_items
 from quillpost.orders.records import Item, Order
 from quillpost.orders.rules import ItemStatus, OrderStatus
@@ -28,6 +31,8 @@ from quillpost.ports import PrintJob, PrintProgress, World
 log = structlog.get_logger(__name__)
 
 TRACK = "tracking.poll"
+PRINT_FILES = PRINT_FILE, ENVELOPE_FILE = "print.pdf", "envelopes.pdf"
+MANIFESTS = "manifest.csv", "manifest.json"
 SPOILED = "Spoiled in printing"
 NOT_DRAWABLE = "The piece could not be composed"
 
@@ -37,6 +42,7 @@ class Press:
     """What every step needs."""
 
     db: Database
+    studio: Studio
     shelf: Shelf
     worlds: Mapping[str, World]
     qr_base: str
@@ -49,7 +55,7 @@ class Contents:
     batch: store.Batch
     items: list[Item]
     orders: dict[int, Order]
-    designs: dict[int, Design]
+    designs: list[DesignKey]
     pictures: dict[UUID, str]
 
 
@@ -59,44 +65,81 @@ def compose(press: Press, batch_id: int, *, now: datetime) -> None:
         batch = store.read_batch(tx, batch_id)
         if batch.status != "new":
             return
-        contents = _read(tx, batch, press.worlds[batch.mode])
+        contents = _read(tx, batch)
         if not contents.items:
             store.swap_batch(tx, batch_id, expected="new", to="mailed", now=now)
             return
-    designs = _with_pictures(press.shelf, contents)
+    # Pictures are read when no transaction is open; orders of one sender often share them.
+    designs = look.designs(
+        contents.designs,
+        contents.orders,
+        kept_pictures(press.shelf.store, contents.pictures),
+        indicia=press.worlds[batch.mode].indicia[batch.mail_class],
+    )
     copies = [look.copy(i, contents.orders[i.order_id], qr_base=press.qr_base) for i in contents.items]
     try:
-        printed = compose_batch(designs, copies)
+        printed = _compose(press, batch, designs, copies)
     except Exception as fault:
-        if not _set_aside_the_faulty(press, designs, copies, now=now):
+        if not _set_aside_the_faulty(press, batch, designs, copies, now=now):
             raise
         log.warning("batch.parted", batch=batch_id, error=repr(fault))
         compose(press, batch_id, now=now)
         return
-    for name, data in (("print.pdf", printed), *_manifests(contents).items()):
+    files = _print_files(printed)
+    for name, data in (files | _manifests(contents, printed)).items():
         press.shelf.store.put(f"batches/{batch_id}/{name}", data)
     with press.db.work() as tx:
-        digest = hashlib.sha256(printed).digest()
+        digest = _digest(files)
         if store.swap_batch(tx, batch_id, expected="new", to="composed", now=now, print_sha256=digest):
             book(tx, HAND_OVER, batch_id)
             log.info("batch.composed", batch=batch_id, pieces=len(contents.items))
 
 
+def _compose(
+    press: Press, batch: store.Batch, designs: Mapping[DesignKey, Design], copies: Sequence[Copy]
+) -> Printed:
+    title = rules.reference(batch.id)
+    return press.studio.compose(designs, copies, title=title, made_at=batch.created_at)
+
+
+def _print_files(printed: Printed) -> dict[str, bytes]:
+    files = {PRINT_FILE: printed.sheets}
+    return files if printed.envelopes is None else files | {ENVELOPE_FILE: printed.envelopes}
+
+
+def _digest(files: Mapping[str, bytes]) -> bytes:
+    """One digest over all that goes to the press."""
+    whole = hashlib.sha256()
+    for name in PRINT_FILES:
+        whole.update(files.get(name, b""))
+    return whole.digest()
+
+
 def _set_aside_the_faulty(
-    press: Press, designs: Mapping[int, Design], copies: Sequence[Copy], *, now: datetime
+    press: Press,
+    batch: store.Batch,
+    designs: Mapping[DesignKey, Design],
+    copies: Sequence[Copy],
+    *,
+    now: datetime,
 ) -> bool:
     """Fail the pieces of every order that cannot be drawn by itself, so that the others go on.
 
     A batch pools many senders: what one of them brought must not hold up the rest. Whether any was found.
     """
-    faulty = []
-    for number, design in designs.items():
-        own = [copy for copy in copies if copy.design == number]
+    faulty, is_theirs = [], False
+    for number in dict.fromkeys(key.order_id for key in designs):
+        its = {key: design for key, design in designs.items() if key.order_id == number}
+        own = [copy for copy in copies if copy.design in its]
         try:
-            compose_batch({number: design}, own)
+            _compose(press, batch, its, own)
         except Exception as fault:
             log.warning("order.not_drawable", order=number, error=repr(fault))
             faulty += [copy.item_id for copy in own]
+            is_theirs = is_theirs or isinstance(fault, DoesNotFit | BadArt)
+    if len(faulty) == len(copies) and not is_theirs:
+        # Not one can be drawn: that is our trouble, a font that is missing, say. The job is tried again.
+        return False
     with press.db.work() as tx:
         move_items(tx, [Move(item, ItemStatus.FAILED, why=NOT_DRAWABLE) for item in faulty], now=now)
     return bool(faulty)
@@ -169,49 +212,25 @@ def _mark_printed(tx: Tx, batch_id: int, progress: PrintProgress, *, now: dateti
     log.info("batch.printed", batch=batch_id, spoiled=len(spoiled))
 
 
-def _read(tx: Tx, batch: store.Batch, world: World) -> Contents:
+def _read(tx: Tx, batch: store.Batch) -> Contents:
     found = {order.id: order for order in store.batch_orders(tx, batch.id)}
-    designs = {
-        order.id: look.design(
-            order,
-            sender=order.sender,
-            return_address=order.return_address,
-            front=None,
-            background=None,
-            indicia=world.indicia[batch.mail_class],
-        )
-        for order in found.values()
-    }
-    wanted = [f for o in found.values() for f in (o.front_file_id, o.background_file_id) if f]
-    pictures = store.file_keys(tx, wanted)
     to_print = [i for i in store.batch_items(tx, batch.id) if i.status is ItemStatus.PROCESSING]
-    return Contents(batch, to_print, found, designs, pictures)
+    designs = [DesignKey.of(item, found[item.order_id]) for item in to_print]
+    return Contents(batch, to_print, found, designs, store.file_keys(tx, designs))
 
 
-def _with_pictures(shelf: Shelf, contents: Contents) -> dict[int, Design]:
-    """The designs with their pictures, read when no transaction is open."""
-
-    @cache  # orders of one sender often share a picture
-    def picture(file_id: UUID | None) -> bytes | None:
-        return None if file_id is None else shelf.store.get(contents.pictures[file_id])
-
-    return {
-        number: replace(
-            design,
-            front=picture(contents.orders[number].front_file_id),
-            background=picture(contents.orders[number].background_file_id),
-        )
-        for number, design in contents.designs.items()
-    }
-
-
-def _manifests(contents: Contents) -> dict[str, bytes]:
+def _manifests(contents: Contents, printed: Printed) -> dict[str, bytes]:
     rows = []
-    for index, item in enumerate(contents.items):
-        first, last = pages_of(index)
+    for place, (item, (first, last)) in enumerate(zip(contents.items, printed.pages, strict=True), start=1):
+        pages = {
+            "first_page": first,
+            "last_page": last,
+            "envelope_page": None if printed.envelopes is None else place,
+        }
         rows.append(
-            {"item_id": item.id, "order_id": item.order_id, "first_page": first, "last_page": last}
-            | {name: getattr(item, name) for name in rules.MANIFEST_COLUMNS[4:]}
+            {"item_id": item.id, "order_id": item.order_id}
+            | pages
+            | {name: getattr(item, name) for name in rules.MANIFEST_COLUMNS[5:]}
         )
     return {
         "manifest.csv": rules.manifest_csv(rows),
@@ -220,11 +239,10 @@ def _manifests(contents: Contents) -> dict[str, bytes]:
 
 
 def _print_job(press: Press, batch: store.Batch) -> PrintJob:
-    files = {
-        name: press.shelf.store.get(f"batches/{batch.id}/{name}")
-        for name in ("print.pdf", "manifest.csv", "manifest.json")
-    }
-    if hashlib.sha256(files["print.pdf"]).digest() != batch.print_sha256:
+    piece = press.studio.pieces[batch.piece]
+    names = (*PRINT_FILES[: 2 if piece.envelope else 1], *MANIFESTS)
+    files = {name: press.shelf.store.get(f"batches/{batch.id}/{name}") for name in names}
+    if _digest(files) != batch.print_sha256:
         raise Unavailable(f"The print file of batch {batch.id} is not the one that was composed.")
     return PrintJob(
         reference=rules.reference(batch.id),
@@ -232,6 +250,7 @@ def _print_job(press: Press, batch: store.Batch) -> PrintJob:
         ticket={
             "reference": rules.reference(batch.id),
             "piece": batch.piece,
+            "stock": piece.stock,
             "mail_class": batch.mail_class,
             "pieces": len(json.loads(files["manifest.json"])["pieces"]),
         },

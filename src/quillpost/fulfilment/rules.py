@@ -14,7 +14,7 @@ UNDELIVERABLE_NAME = "Test Undeliverable"
 """In testing mode a recipient of this name fails the review."""
 
 MANIFEST_COLUMNS = (
-    "item_id", "order_id", "first_page", "last_page", "tracking", "name", "company",
+    "item_id", "order_id", "first_page", "last_page", "envelope_page", "tracking", "name", "company",
     "address", "address2", "city", "province", "postal_code", "country",
 )  # fmt: skip
 

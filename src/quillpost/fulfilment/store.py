@@ -1,6 +1,6 @@
 """Queries over due orders and production batches, in the worker's transactions."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from quillpost.database import Tx
 from quillpost.database.tables import batches, files, items, orders
 from quillpost.fulfilment.rules import BATCH_SIZE, SERVICE_TYPES
+from quillpost.orders.look import DesignKey
 from quillpost.orders.records import Item, Order
 
 CLAIM_DUE = sa.text(
@@ -69,6 +70,7 @@ class Batch:
     mail_class: str
     status: str
     item_count: int
+    created_at: datetime
     print_sha256: bytes | None
 
 
@@ -120,7 +122,9 @@ def unfinished_batches(tx: Tx) -> list[Batch]:
 
 def _batch(row: sa.Row[Any]) -> Batch:
     digest = None if row.print_sha256 is None else bytes(row.print_sha256)
-    return Batch(row.id, row.mode, row.piece, row.mail_class, row.status, row.item_count, digest)
+    return Batch(
+        row.id, row.mode, row.piece, row.mail_class, row.status, row.item_count, row.created_at, digest
+    )
 
 
 def batch_items(tx: Tx, batch_id: int) -> list[Item]:
@@ -147,7 +151,8 @@ def reserved_items(tx: Tx, order_ids: Sequence[int], name: str) -> list[int]:
     )
 
 
-def file_keys(tx: Tx, file_ids: Sequence[UUID]) -> dict[UUID, str]:
-    """Where the files lie in the store."""
-    rows = tx.execute(sa.select(files.c.id, files.c.key).where(files.c.id.in_(file_ids)))
+def file_keys(tx: Tx, designs: Iterable[DesignKey]) -> dict[UUID, str]:
+    """Where the pictures of the designs lie in the store."""
+    wanted = {file for _, *pictures in designs for file in pictures if file is not None}
+    rows = tx.execute(sa.select(files.c.id, files.c.key).where(files.c.id.in_(wanted)))
     return {row.id: row.key for row in rows}

@@ -1,13 +1,30 @@
 """From an order or a wish to what composition draws."""
 
-from collections.abc import Sequence
-from urllib.parse import quote
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+from uuid import UUID
 
 from quillpost.audience.rules import Person
 from quillpost.composition import content
-from quillpost.composition.words.variables import fill, values_of
+from quillpost.composition.words.variables import fill_url
 from quillpost.orders.records import Item, Order
 from quillpost.orders.rules import Wish
+
+
+class DesignKey(NamedTuple):
+    """Which design a piece is drawn from: its order's, with these pictures."""
+
+    order_id: int
+    front: UUID | None
+    background: UUID | None
+
+    @classmethod
+    def of(cls, item: Item, order: Order) -> "DesignKey":
+        return cls(
+            order.id,
+            item.front_file_id or order.front_file_id,
+            item.background_file_id or order.background_file_id,
+        )
 
 
 def design(
@@ -15,14 +32,15 @@ def design(
     *,
     sender: content.Sender,
     return_address: content.ReturnAddress,
-    front: bytes | None,
-    background: bytes | None,
+    front: bytes | None = None,
+    background: bytes | None = None,
     indicia: Sequence[str],
 ) -> content.Design:
     return content.Design(
         piece=look.piece,
         message=look.message,
         ink=content.parse_colour(look.handwriting_color).ink,
+        hand=look.style,
         font_size=look.font_size,
         realism=look.handwriting_realism,
         front=front,
@@ -31,6 +49,27 @@ def design(
         return_address=return_address,
         indicia=tuple(indicia),
     )
+
+
+def designs(
+    keys: Iterable[DesignKey],
+    orders: Mapping[int, Order],
+    picture: Callable[[UUID | None], bytes | None],
+    *,
+    indicia: Sequence[str],
+) -> dict[DesignKey, content.Design]:
+    """Each of the designs once, with its pictures."""
+    return {
+        key: design(
+            orders[key.order_id],
+            sender=orders[key.order_id].sender,
+            return_address=orders[key.order_id].return_address,
+            front=picture(key.front),
+            background=picture(key.background),
+            indicia=indicia,
+        )
+        for key in dict.fromkeys(keys)
+    }
 
 
 def addressee(whom: Person | Item, *, or_current_resident: bool = False) -> content.Addressee:
@@ -56,7 +95,7 @@ def copy(item: Item, order: Order, *, qr_base: str) -> content.Copy:
     """The item as one piece of paper."""
     return content.Copy(
         item_id=item.id,
-        design=order.id,
+        design=DesignKey.of(item, order),
         addressee=addressee(item, or_current_resident=order.append_or_current_resident),
         tracking=item.tracking,
         routing=routing(item.postal_code) if item.country == "US" else "",
@@ -71,8 +110,7 @@ def routing(postal_code: str | None) -> str:
 
 def qr_destination(url: str, whom: content.Addressee, sender: content.Sender) -> str:
     """Where a scan leads, variables filled; a value can never become a part of the address itself."""
-    words = values_of(whom, sender)
-    return fill(url, {name: quote(word, safe="") for name, word in words.items()})
+    return fill_url(url, whom, sender)
 
 
 SPECIMEN_TRACKING = "00310999999000000000"

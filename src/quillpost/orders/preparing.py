@@ -1,8 +1,7 @@
 """Everything that can refuse a sound wish: what has to be looked up, fetched or laid out."""
 
 import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager
+import unicodedata
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -10,31 +9,34 @@ from quillpost.accounts import service as accounts
 from quillpost.accounts.rules import Caller
 from quillpost.audience.rules import Person
 from quillpost.composition import content
-from quillpost.composition.compose import check_address_fits, check_message_fits, check_sender_fits
-from quillpost.composition.hands.hand import missing_letters
-from quillpost.composition.pages.layout import DoesNotFit
+from quillpost.composition.art.resolution import resolution_note
+from quillpost.composition.studio import Studio
 from quillpost.composition.words.variables import holds_variable
-from quillpost.creative.images import fetch_image
 from quillpost.database import Database, Tx
 from quillpost.kit.errors import Invalid
 from quillpost.kit.tokens import short_code
 from quillpost.orders import look
-from quillpost.orders.examining import HANDS
+from quillpost.orders.pictures import BACKGROUND, FRONT, Art, fetch_art, whose
 from quillpost.orders.rules import Wish
-from quillpost.ports import Fetched, Fetcher
+from quillpost.ports import Fetcher
 from quillpost.pricing.rules import Tariff
 from quillpost.pricing.store import tariff_on
+
+_FAINT = 0.8
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A wish that will not be refused any more, with its pictures in hand and nothing stored."""
+    """A wish that will not be refused any more, with its pictures in hand and nothing stored.
+
+    The design is without pictures, as they may differ from one recipient to the next.
+    """
 
     wish: Wish
     people: list[tuple[Person, int, str | None]]
     return_address: content.ReturnAddress
-    front: Fetched | None
-    background: Fetched | None
+    front: Art
+    background: Art
     design: content.Design
     warnings: list[str]
 
@@ -45,6 +47,7 @@ def prepare(
     wish: Wish,
     people: list[Person],
     *,
+    studio: Studio,
     fetcher: Fetcher,
     indicia: tuple[str, ...],
     now: datetime,
@@ -59,23 +62,21 @@ def prepare(
             {"return_address": ["Live mail needs a return address: in the call or in the account."]}
         )
     priced = _priced(people, prices, wish)
-    front = _picture(fetcher, wish.front_image_url, "front_image_url")
-    background = _picture(fetcher, wish.background_url, "custom_background_image")
     design = look.design(
         wish,
         sender=content.Sender(sender.name, sender.company),
         return_address=return_address,
-        front=front.body if front else None,
-        background=background.body if background else None,
         indicia=indicia,
     )
-    _check_fit(
-        design,
-        people,
-        or_current_resident=wish.append_or_current_resident,
-        has_qr=wish.qrcode_url is not None,
-    )
-    return Draft(wish, priced, return_address, front, background, design, _warnings(wish))
+    addressees = [look.addressee(p, or_current_resident=wish.append_or_current_resident) for p in people]
+    _check_fit(studio, design, addressees, has_qr=wish.qrcode_url is not None)
+    front, background = fetch_art(fetcher, wish, people, design.sender)
+    warnings = [
+        *_handwriting_warnings(studio, design, addressees),
+        *_picture_warnings(studio, design, front, "front", FRONT),
+        *_picture_warnings(studio, design, background, "background", BACKGROUND),
+    ]
+    return Draft(wish, priced, return_address, front, background, design, warnings)
 
 
 def _home(who: Caller, wish: Wish) -> int | None:
@@ -125,40 +126,68 @@ def _priced(people: list[Person], prices: Tariff, wish: Wish) -> list[tuple[Pers
     return priced
 
 
-def _picture(fetcher: Fetcher, url: str | None, field: str) -> Fetched | None:
-    return None if url is None else fetch_image(fetcher, url, field=field)
-
-
 def _check_fit(
-    design: content.Design, people: list[Person], *, or_current_resident: bool, has_qr: bool
+    studio: Studio, design: content.Design, addressees: list[content.Addressee], *, has_qr: bool
 ) -> None:
     """Every recipient's own words must fit; a message without variables is the same for all."""
     faults: dict[str, list[str]] = {}
-    same_for_all = not holds_variable(design.message)
-    with _faults_of(faults, "return_address"):
-        check_sender_fits(design)
-    for index, person in enumerate(people):
-        whom = look.addressee(person, or_current_resident=or_current_resident)
-        if index == 0 or not (same_for_all or "message" in faults):
-            with _faults_of(faults, "message", "" if same_for_all else f" (for recipient {index})"):
-                check_message_fits(design, whom, qr=has_qr)
-        with _faults_of(faults, f"recipients.{index}.address"):
-            check_address_fits(design, whom)
+    hand = studio.hands.hand(design.hand)
+    for place, words in enumerate(studio.wordings(design, addressees)):
+        if not hand.writes(words):
+            raise Invalid({"message": [f"The message is empty{_whose(design, place)}."]})
+    found = studio.misfits(design, addressees, qr=has_qr)
+    if found.sender:
+        faults["return_address"] = [found.sender.message]
+    for place, too_long in list(found.messages.items())[:1]:
+        faults["message"] = [too_long.message + _whose(design, place)]
+    for place, too_long in found.addresses.items():
+        faults[f"recipients.{place}.address"] = [too_long.message]
     if faults:
         raise Invalid(faults)
 
 
-@contextmanager
-def _faults_of(faults: dict[str, list[str]], field: str, where: str = "") -> Iterator[None]:
-    try:
-        yield
-    except DoesNotFit as too_long:
-        faults[field] = [f"{too_long.message}{where}"]
+def _whose(design: content.Design, place: int) -> str:
+    return f" (for recipient {place})" if holds_variable(design.message) else ""
 
 
-def _warnings(wish: Wish) -> list[str]:
-    letters = missing_letters(wish.message)
-    if not letters:
-        return []
-    shown = ", ".join(letters[:10])
-    return [f"The hand {HANDS[wish.style]} has no {shown}: another face or letter is used instead."]
+def _picture_warnings(studio: Studio, design: content.Design, art: Art, kind: str, field: str) -> list[str]:
+    """What became of pictures when they were made printable, and whether they will look soft; each once."""
+    piece = studio.pieces[design.piece]
+    found: dict[str, str] = {}
+    for picture, place in art.distinct().items():
+        told = [f"{field}: {note}" for note in picture.notes]
+        for area in piece.art_areas(kind):
+            soft = resolution_note(picture.width, picture.height, area, what=field, where=f"a {piece.title}")
+            told += [soft] if soft else []
+        for warning in told:
+            found.setdefault(warning, whose(place))
+    return [f"{warning} ({first})" if first else warning for warning, first in found.items()]
+
+
+def _handwriting_warnings(
+    studio: Studio, design: content.Design, addressees: list[content.Addressee]
+) -> list[str]:
+    """What of the message, with anyone's words in it, is not written as it was asked for."""
+    hand = studio.hands.hand(design.hand)
+    found = []
+    letters = "".join(dict.fromkeys("".join(studio.wordings(design, addressees))))
+    borrowed, missing = hand.borrowed_letters(letters), hand.missing_letters(letters)
+    if helped_out := [letter for letter in borrowed if letter not in missing]:
+        found.append(f"The hand {hand.style.name} has no {_shown(helped_out)}: another face is used instead.")
+    if missing:
+        found.append(f"No face has {_shown(missing)}: it is spelt in Latin letters, or left out.")
+    if min(design.ink) > _FAINT and design.background is None:
+        found.append("The handwriting_color is so light that it will hardly be seen on white paper.")
+    if hand.style.kind != "AI" and (design.font_size != "auto" or not design.realism):
+        found.append(
+            f"The hand {hand.style.name} is of type {hand.style.kind}:"
+            " font_size and handwriting_realism have no effect on it."
+        )
+    return found
+
+
+def _shown(letters: list[str]) -> str:
+    """Letters with their names, as some of them may not show on the reader's screen either."""
+    named = [f"{letter} ({unicodedata.name(letter, 'unnamed').lower()})" for letter in letters[:5]]
+    more = f" and {len(letters) - 5} more" if len(letters) > 5 else ""
+    return ", ".join(named) + more

@@ -91,6 +91,8 @@ class Order:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
+    """One piece of an order. Its files are the pictures of its own; without one it carries the order's."""
+
     id: int
     order_id: int
     status: ItemStatus
@@ -112,6 +114,8 @@ class Item:
     anniversary: date | None
     code: str | None
     tracking: str | None
+    front_file_id: UUID | None
+    background_file_id: UUID | None
     created_at: datetime
 
     @classmethod

@@ -3,20 +3,21 @@
 Files are put away before the transaction opens, for storage may be far, and recorded inside it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from uuid import UUID
 
 from quillpost.accounts.rules import Caller
 from quillpost.accounts.service import tenant
-from quillpost.composition.compose import preview
+from quillpost.composition.studio import Studio
 from quillpost.creative.images import heavy_work
 from quillpost.creative.shelf import Kept, Shelf
 from quillpost.database import Database, Tx
 from quillpost.orders import look, service
+from quillpost.orders.pictures import Art, Place, shown_place
 from quillpost.orders.preparing import Draft
 from quillpost.orders.records import Order
-from quillpost.ports import Fetched
+from quillpost.orders.store import OwnFiles
 
 PREVIEWS_LAST = timedelta(days=7)
 
@@ -28,6 +29,7 @@ class Pictures:
     front: UUID | None
     background: UUID | None
     new: tuple[Kept, ...]
+    own: OwnFiles = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,21 +41,33 @@ class Side:
 
 
 def keep_pictures(db: Database, shelf: Shelf, who: Caller, draft: Draft, *, now: datetime) -> Pictures:
-    """Put the draft's pictures away; one that the sender has there already is not kept twice."""
-    new: list[Kept] = []
+    """Put the draft's pictures away, each once; one that the sender has there already is not kept again."""
+    distinct = {
+        picture.body: picture for art in (draft.front, draft.background) for picture in art.distinct()
+    }
+    with db.transaction(tenant(who)) as tx:
+        known = {body: shelf.find(tx, body, purpose="creative") for body in distinct}
+    new = {
+        body: shelf.put(body, purpose="creative", content_type=picture.content_type, now=now)
+        for body, picture in distinct.items()
+        if known[body] is None
+    }
+    files = {body: known[body] or new[body].id for body in distinct}
 
-    def kept(picture: Fetched | None) -> UUID | None:
-        if picture is None:
-            return None
-        with db.transaction(tenant(who)) as tx:
-            known = shelf.find(tx, picture.body, purpose="creative")
-        if known is not None:
-            return known
-        new.append(shelf.put(picture.body, purpose="creative", content_type=picture.content_type, now=now))
-        return new[-1].id
+    def by_place(art: Art) -> dict[Place, UUID]:
+        return {place: files[picture.body] for place, picture in art.by_place.items()}
 
-    front = kept(draft.front)
-    return Pictures(front, kept(draft.background), tuple(new))
+    fronts, backgrounds = by_place(draft.front), by_place(draft.background)
+    return Pictures(
+        fronts.get(None),
+        backgrounds.get(None),
+        tuple(new.values()),
+        {
+            place: (fronts.get(place), backgrounds.get(place))
+            for place in fronts.keys() | backgrounds.keys()
+            if place is not None
+        },
+    )
 
 
 def place(
@@ -76,30 +90,36 @@ def place(
         front_file_id=pictures.front,
         background_file_id=pictures.background,
         warnings=draft.warnings,
+        own_files=pictures.own,
     )
     return service.place(tx, who, ready, review=review, now=now)
 
 
-def draw(shelf: Shelf, draft: Draft, *, qr_base: str, now: datetime) -> list[Side]:
+def draw(studio: Studio, shelf: Shelf, draft: Draft, *, qr_base: str, now: datetime) -> list[Side]:
     """Both sides as they would print, for the recipient asked for or the first who can be mailed."""
-    wish, chosen = draft.wish, draft.wish.preview_recipient
-    if chosen is None:
-        chosen = next((i for i, (person, _, _) in enumerate(draft.people) if not person.refusal), 0)
+    wish = draft.wish
+    chosen = shown_place(wish, [person for person, _, _ in draft.people])
     person, _, code = draft.people[chosen]
+    front, background = draft.front.of(chosen), draft.background.of(chosen)
+    design = replace(
+        draft.design,
+        front=front.body if front else None,
+        background=background.body if background else None,
+    )
     copy = look.specimen(
         person,
         or_current_resident=wish.append_or_current_resident,
         qr_url=f"{qr_base}/q/{code}" if code else None,
     )
     with heavy_work():
-        drawn = preview(draft.design, copy)
+        drawn = studio.preview(design, copy)
     expires = now + PREVIEWS_LAST
     return [
         Side(
             name,
             shelf.put(picture, purpose="preview", content_type="image/png", expires_at=expires, now=now),
         )
-        for name, picture in drawn.items()
+        for name, picture in drawn.sides.items()
     ]
 
 

@@ -1,6 +1,6 @@
 """Placing and cancelling."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -44,6 +44,7 @@ class Prepared:
     front_file_id: UUID | None
     background_file_id: UUID | None
     warnings: list[str]
+    own_files: store.OwnFiles = field(default_factory=dict)
 
 
 def place(tx: Tx, who: Caller, ready: Prepared, *, review: timedelta, now: datetime) -> Order:
@@ -99,6 +100,7 @@ def place(tx: Tx, who: Caller, ready: Prepared, *, review: timedelta, now: datet
         tx,
         order_id,
         ready.people,
+        ready.own_files,
         account_id=who.account_id,
         sub_account_id=wish.sub_account_id,
         mode=who.mode,

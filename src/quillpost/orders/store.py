@@ -1,8 +1,9 @@
 """Queries of orders and items. Under a tenant's transaction they see that tenant's rows alone."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 import sqlalchemy as sa
 
@@ -19,7 +20,7 @@ ITEM_COLUMNS = (
     "account_id", "sub_account_id", "mode", "order_id", "status", "failure", "scans", "price_cents",
     "name", "company", "address", "address2", "city", "province", "postal_code", "country",
     "email", "phone", "dob", "anniversary", *CUSTOM, "address_key", "code",
-    "created_at", "updated_at",
+    "front_file_id", "background_file_id", "created_at", "updated_at",
 )  # fmt: skip
 
 FIRST_ITEM_FACTS = sa.text(
@@ -51,6 +52,12 @@ COUNT_ITEMS = sa.text(
 )
 
 
+OwnFiles = Mapping[int, tuple[UUID | None, UUID | None]]
+"""Front and background of those who have pictures of their own, by their place in the audience."""
+
+NO_FILES = (None, None)
+
+
 def insert_order(tx: Tx, values: dict[str, Any]) -> int:
     return int(tx.execute(sa.insert(orders).values(**values).returning(orders.c.id)).scalar_one())
 
@@ -59,13 +66,14 @@ def insert_items(
     tx: Tx,
     order_id: int,
     people: Sequence[tuple[Person, int, str | None]],
+    own_files: OwnFiles,
     *,
     account_id: int,
     sub_account_id: int | None,
     mode: str,
     now: datetime,
 ) -> None:
-    """An item for each person with its price and its short code; a refused one is Failed from the start."""
+    """An item for each person with price, short code and files; a refused one is Failed from the start."""
     rows = [
         (
             account_id, sub_account_id, mode, order_id,
@@ -73,9 +81,10 @@ def insert_items(
             person.refusal, 0, cents,
             person.name, person.company, person.address, person.address2, person.city,
             person.province, person.postal_code, person.country, person.email, person.phone,
-            person.dob, person.anniversary, *person.custom, person.address_key, code, now, now,
+            person.dob, person.anniversary, *person.custom, person.address_key, code,
+            *own_files.get(place, NO_FILES), now, now,
         )
-        for person, cents, code in people
+        for place, (person, cents, code) in enumerate(people)
     ]  # fmt: skip
     insert_rows(tx, items, ITEM_COLUMNS, rows)
     tx.execute(COUNT_ITEMS, {"order_id": order_id})

@@ -2,8 +2,8 @@
 
 from fastapi import APIRouter
 
-from quillpost.api.v2 import orders, ping, send, webhooks
+from quillpost.api.v2 import handwriting_styles, orders, ping, send, webhooks
 
 router = APIRouter(prefix="/api/v2")
-for resource in (ping, send, orders, webhooks):
+for resource in (ping, send, orders, handwriting_styles, webhooks):
     router.include_router(resource.router)

@@ -53,10 +53,19 @@ def send_postcard(
     """Send a postcard to everyone in the audience, or with `preview` = true see how it will look."""
     now = parts.clock()
     wish, faults = body.wish(parts.limits, now=now)
-    wish, people = examine_wish(wish, check_url=parts.check_url, known_faults=faults)
+    wish, people = examine_wish(
+        wish, styles=parts.studio.hands.styles, check_url=parts.check_url, known_faults=faults
+    )
     world = parts.worlds[who.mode]
     draft = prepare(
-        parts.db, who, wish, people, fetcher=parts.fetcher, indicia=world.indicia[wish.mail_class], now=now
+        parts.db,
+        who,
+        wish,
+        people,
+        studio=parts.studio,
+        fetcher=parts.fetcher,
+        indicia=world.indicia[wish.mail_class],
+        now=now,
     )
     ignored = body.ignored_fields(request.understood)
     headers = {"X-Ignored-Fields": ", ".join(ignored)} if ignored else {}
@@ -83,7 +92,7 @@ def _place(request: Request, draft: Draft, who: Caller, parts: Parts, unit: OneU
 
 def _preview(request: Request, draft: Draft, who: Caller, parts: Parts, unit: OneUnit) -> dict[str, Any]:
     now = parts.clock()
-    sides = sending.draw(parts.shelf, draft, qr_base=parts.press.qr_base, now=now)
+    sides = sending.draw(parts.studio, parts.shelf, draft, qr_base=parts.press.qr_base, now=now)
     sending.record_sides(unit.tx, parts.shelf, who, draft, sides, now=now)
     links = [
         base_of(request) + parts.shelf.path(side.picture.id, expires=now + sending.PREVIEWS_LAST)

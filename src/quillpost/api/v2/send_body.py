@@ -65,7 +65,8 @@ class SendPostcard(BaseModel):
     )
     size: Literal["4x6", "6x9", "6x11"] = Field("4x6", description="Inches, finished.")
     front_image_url: Text | None = Field(
-        None, description="PNG or JPEG for the front; without it the front is plain."
+        None,
+        description="PNG or JPEG for the front, which may hold variables, as ~FIRST_NAME~; else it is plain.",
     )
     image_template: Id | None = Field(
         None,
@@ -82,7 +83,9 @@ class SendPostcard(BaseModel):
         validation_alias=AliasChoices("message_template", "message_template_id"),
         description="A saved message: not in this release yet, so every id is unknown.",
     )
-    custom_background_image: Text | None = Field(None, description="PNG or JPEG for the back.")
+    custom_background_image: Text | None = Field(
+        None, description="PNG or JPEG for the back. May hold variables, as ~FIRST_NAME~."
+    )
     use_custom_background: Flag = Field(True, description="False: the background is left out.")
     send_standard_mail: Flag = Field(False, description="Standard mail instead of first class; US only.")
     handwriting_style: Whole = Field(

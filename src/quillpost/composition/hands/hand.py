@@ -1,29 +1,65 @@
-"""The hand that writes the message, and the plain face beside it."""
+"""A hand at work: words spelt in its letters, measured, and shown in any of their takes."""
 
-import unicodedata
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import cache, lru_cache
-from itertools import groupby
+from collections.abc import Container, Iterator, Mapping
+from functools import lru_cache
+from itertools import groupby, pairwise
+from typing import NamedTuple
 
-from quillpost.composition.hands.faces import Face, Glyph, load_face
+import uharfbuzz as harfbuzz
+
+from quillpost.composition.hands.catalogue import Style
+from quillpost.composition.hands.coverage import legible, unwritten
+from quillpost.composition.hands.plain import PlainFace, string_code
+from quillpost.composition.hands.prepared import REACH, Prepared
+from quillpost.composition.hands.takes import TAKES
 
 HAND_FONT = b"/F1"
 PLAIN_FONT = b"/F2"
+BAR_FONT = b"/F3"
+FURTHER_FONTS = (b"/F4", b"/F5")
+HELPER_FONT = b"/F6"
 
-# Joiners, variation selectors and control characters draw nothing by nature.
-_INVISIBLE = frozenset({"Cf", "Cc", "Mn", "Me"})
+TRUE_SHAPE = TAKES
+"""In place of a take: the face's own shapes, each letter always the same."""
+
+_USUAL_LENGTH = 40
+
+_LAYOUT_TABLES = {"GSUB", "GPOS", "kern"}
+_FEATURES = {"kern": True, "liga": True, "calt": True, "clig": True}
+
+# A shaping engine's smallest corrections cannot be seen, and would cost bytes.
+_LEAST_KERN = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
-    """A written word, in font sizes. Its ink reaches `left` before and `right` past its advance.
+class Glyphs(NamedTuple):
+    """Letters in the hand itself: base glyphs, and how far right each is moved from where it would stand.
 
-    `text` holds the letters that are drawn, which are not always those that were typed.
+    `rises` lift glyphs off the line, as marks over letters need; most words have none.
+    """
+
+    bases: tuple[int, ...]
+    moves: tuple[int, ...]
+    rises: tuple[int, ...]
+
+
+class Borrowed(NamedTuple):
+    """Letters of another face, with operators that show them and then set the hand again."""
+
+    font: bytes
+    letters: str
+    operators: bytes
+
+
+class Spelling(NamedTuple):
+    """A word in ems of its hand. Its ink reaches `left` before and `right` past its advance.
+
+    `bases` are the hand's glyphs in it, and `nths` say how often each occurred in the word before.
     """
 
     text: str
-    operators: bytes
+    parts: tuple[Glyphs | Borrowed, ...]
+    bases: tuple[int, ...]
+    nths: tuple[int, ...]
     advance: float
     left: float
     right: float
@@ -34,123 +70,194 @@ class Word:
     def extent(self) -> float:
         return self.left + self.advance + self.right
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether the word is nothing but the hand's glyphs, each where the one before it ends."""
+        first = self.parts[0] if len(self.parts) == 1 else None
+        return isinstance(first, Glyphs) and not any(first.moves) and not first.rises
+
 
 class Hand:
-    """A handwriting face; letters that it lacks are drawn in the plain face at the same height."""
+    """One handwriting style; letters that it lacks are drawn in the other faces at the same height."""
 
-    def __init__(self, face: Face, plain: Face) -> None:
-        self.face = face
-        self.plain = plain
-        self.plain_scale = face.cap_height / plain.cap_height
-        self._inks = _inks_of(plain, self.plain_scale) | _inks_of(face, 1.0)
-        self.word: Callable[[str], Word] = lru_cache(maxsize=50_000)(self._word)
+    def __init__(self, style: Style, prepared: Prepared, others: Mapping[bytes, PlainFace]) -> None:
+        self.style = style
+        self.prepared = prepared
+        self.others = others
+        self._faces: tuple[Container[str], ...] = (prepared.letters, *others.values())
+        self._font = harfbuzz.Font(harfbuzz.Face(prepared.source))
+        self._font.scale = (1000, 1000)
+        # Most hands have no tables that say how letters change beside each other: there is nothing to ask.
+        self._is_simple = not _LAYOUT_TABLES & set(self._font.face.table_tags)
+        self._bases = {number: base for base, number in enumerate(prepared.source_numbers)}
+        self._own = frozenset(prepared.letters)
+        self._reach = REACH if prepared.takes else 0
+        shapes = len(prepared.advances) * (prepared.takes + 1)
+        self.codes = [string_code(number).encode("latin-1") for number in range(shapes + 1)]
+        self.shapes = [self._shapes_of(base) for base in range(len(prepared.advances))]
+        self._spell_known = lru_cache(maxsize=20_000)(self._spell)
 
-    def parts_of(self, word: Word, width: float) -> list[Word]:
-        """The word in parts no wider than that, each as long as can be; a single letter always is one.
+    @property
+    def gap(self) -> float:
+        """Between two words, in ems."""
+        return self.style.word_gap
 
-        Every letter is measured once, so that a thousand accents on one letter cost no more than words.
-        """
-        parts, start = [], 0
-        advance = left = right = 0.0
-        for place, letter in enumerate(word.text):
-            ink = self._inks[letter]
-            left = min(left, advance + ink.left)
-            right = max(right, advance + ink.right)
-            advance += ink.width
-            if max(right, advance) - left > width and place > start:
-                parts.append(self._write(word.text[start:place]))
-                start = place
-                advance, left, right = ink.width, min(0.0, ink.left), max(0.0, ink.right)
-        return [*parts, self._write(word.text[start:])]
+    def spell(self, text: str) -> Spelling:
+        """A word, which holds no space. Those of a usual length are remembered."""
+        return self._spell_known(text) if len(text) <= _USUAL_LENGTH else self._spell(text)
 
-    def _word(self, text: str) -> Word:
-        return self._write(legible(text))
+    def writes(self, text: str) -> bool:
+        """Whether anything of the text comes onto paper."""
+        return any(self.legible(letter).strip() for letter in text)
 
-    def _write(self, letters: str) -> Word:
-        """Operators that show the letters with the hand at size 1 set, and leave it set."""
-        operators: list[bytes] = []
-        for in_hand, run in groupby(letters, self.face.glyphs.__contains__):
-            face = self.face if in_hand else self.plain
-            shown = face.encode("".join(run)) + b"Tj"
-            if not in_hand:
-                shown = b"%b %.3f Tf%b%b 1 Tf" % (PLAIN_FONT, self.plain_scale, shown, HAND_FONT)
-            operators.append(shown)
-        advance = left = right = bottom = top = 0.0
-        for ink in map(self._inks.__getitem__, letters):
-            left = min(left, advance + ink.left)
-            right = max(right, advance + ink.right)
-            bottom = min(bottom, ink.bottom)
-            top = max(top, ink.top)
-            advance += ink.width
-        shown = b"".join(operators)
-        return Word(letters, shown, advance, -left, max(right - advance, 0.0), -bottom, top)
+    def legible(self, text: str) -> str:
+        """The text in letters that can be drawn; line breaks stay."""
+        return "\n".join(legible(line, self._faces) for line in text.splitlines())
 
+    def borrowed_letters(self, text: str) -> list[str]:
+        """Letters that are not in this hand's own writing, in order, once each."""
+        return unwritten(text, self._faces[:1])
 
-@dataclass(frozen=True, slots=True)
-class _Ink:
-    """A letter's measures in font sizes, at the scale at which the hand draws it."""
+    def missing_letters(self, text: str) -> list[str]:
+        """Letters that no face has, and that are spelt in Latin letters instead."""
+        return unwritten(text, self._faces)
 
-    width: float
-    left: float
-    bottom: float
-    right: float
-    top: float
+    def width_of(self, letter: str) -> float:
+        """A letter's advance by itself, in ems."""
+        font = self._font_of(letter)
+        if font == HAND_FONT:
+            return self.prepared.advances[self.prepared.letters[letter]] / 1000
+        face = self.others[font]
+        return face.measure(letter) * self._scale(face)
 
+    def _shapes_of(self, base: int) -> list[int]:
+        """The glyph numbers of a letter by take; letters start apart, lest all of them wander alike."""
+        face = self.prepared
+        true_shape = face.number(base, face.takes)
+        if not face.takes:
+            return [true_shape] * (TRUE_SHAPE + 1)
+        return [*(face.number(base, (take + base * 5) % TAKES) for take in range(TAKES)), true_shape]
 
-def _inks_of(face: Face, scale: float) -> dict[str, _Ink]:
-    unit = scale / 1000
-    return {
-        letter: _Ink(
-            glyph.width * unit, glyph.left * unit, glyph.bottom * unit, glyph.right * unit, glyph.top * unit
+    def _spell(self, text: str) -> Spelling:
+        """The text, which holds no space, as legible letters in their faces."""
+        letters = legible(text, self._faces)
+        if self._is_simple and self._own.issuperset(letters):
+            return self._spell_simply(letters)
+        extent = _Extent()
+        parts = tuple(
+            self._shape("".join(run), extent)
+            if font == HAND_FONT
+            else self._borrow("".join(run), font, extent)
+            for font, run in groupby(letters, self._font_of)
         )
-        for letter, glyph in face.glyphs.items()
-    }
+        bases = tuple([base for part in parts if isinstance(part, Glyphs) for base in part.bases])
+        return Spelling(letters, parts, bases, _occurrences(bases), *extent.measures())
+
+    def _spell_simply(self, letters: str) -> Spelling:
+        """The same for what is all in the hand, and set letter by letter: most words by far."""
+        advances, boxes, reach = self.prepared.advances, self.prepared.boxes, self._reach
+        bases = tuple(map(self.prepared.letters.__getitem__, letters))
+        moves = self._figure_moves(letters)
+        advance = first = last = low = high = 0
+        for base, move in zip(bases, moves, strict=True):
+            advance += move
+            left, bottom, right, top = boxes[base]
+            first = min(first, advance + left - reach)
+            last = max(last, advance + right + reach)
+            low = min(low, bottom)
+            high = max(high, top)
+            advance += advances[base]
+        parts = (Glyphs(bases, moves, ()),)
+        past = max(last - advance, 0)
+        edges = (advance, -first, past, reach - low, high + reach)
+        return Spelling(letters, parts, bases, _occurrences(bases), *[edge / 1000 for edge in edges])
+
+    def _figure_moves(self, letters: str) -> tuple[int, ...]:
+        """How far each letter is moved from the one before: figures are kept apart."""
+        gap = self.style.figure_gap
+        if not gap or not any(map(str.isdigit, letters)):
+            return (0,) * len(letters)
+        return (0, *[gap * (a.isdigit() and b.isdigit()) for a, b in pairwise(letters)])
+
+    def _font_of(self, letter: str) -> bytes:
+        if letter in self.prepared.letters:
+            return HAND_FONT
+        return next(font for font, face in self.others.items() if letter in face)
+
+    def _scale(self, face: PlainFace) -> float:
+        return self.prepared.cap_height / face.cap_height
+
+    def _shape(self, word: str, extent: "_Extent") -> Glyphs:
+        bases, moves, rises = [], [], []
+        behind = 0  # how far the glyph before stands off its place, and how much less it advanced
+        for base, advance, right, up in self._shaped(word):
+            usual = self.prepared.advances[base]
+            kern = advance - usual if abs(advance - usual) >= _LEAST_KERN else 0
+            left, bottom, far, top = self.prepared.boxes[base]
+            extent.add(left + right, bottom + up, far + right, top + up, usual + kern, self._reach)
+            bases.append(base)
+            moves.append(right + behind)
+            rises.append(up)
+            behind = kern - right
+        return Glyphs(tuple(bases), tuple(moves), tuple(rises) if any(rises) else ())
+
+    def _shaped(self, word: str) -> Iterator[tuple[int, int, int, int]]:
+        """Each glyph with its advance and how far it is moved right and up, in thousandths."""
+        if self._is_simple:
+            for base in map(self.prepared.letters.__getitem__, word):
+                yield base, self.prepared.advances[base], 0, 0
+            return
+        buffer = harfbuzz.Buffer()
+        buffer.add_str(word)
+        buffer.guess_segment_properties()
+        harfbuzz.shape(self._font, buffer, _FEATURES)
+        for info, place in zip(buffer.glyph_infos, buffer.glyph_positions, strict=True):
+            yield self._bases[info.codepoint], place.x_advance, place.x_offset, place.y_offset
+
+    def _borrow(self, word: str, font: bytes, extent: "_Extent") -> Borrowed:
+        face = self.others[font]
+        scale = self._scale(face)
+        for letter in word:
+            left, bottom, right, top = (round(edge * scale) for edge in face.box(letter))
+            extent.add(left, bottom, right, top, round(face.measure(letter) * scale * 1000), 0)
+        shown = b"%b %.3f Tf%bTj%b 1 Tf" % (font, scale, face.encode(word), HAND_FONT)
+        return Borrowed(font, word, shown)
 
 
-@cache
-def plain_face() -> Face:
-    """Source Sans, whose variable file would otherwise come out in its thinnest weight."""
-    return load_face("fontpkg_source_sans_3", "SourceSans3[wght].ttf", weight=400)
+def _occurrences(bases: tuple[int, ...]) -> tuple[int, ...]:
+    """For each how often it occurred before."""
+    if len(set(bases)) == len(bases):
+        return (0,) * len(bases)
+    seen: dict[int, int] = {}
+    nths = []
+    for base in bases:
+        nth = seen.get(base, 0)
+        nths.append(nth)
+        seen[base] = nth + 1
+    return tuple(nths)
 
 
-@cache
-def hand() -> Hand:
-    return Hand(load_face("fontpkg_zeyada", "Zeyada.ttf"), plain_face())
+class _Extent:
+    """How far a word's ink reaches, letter by letter, in thousandths."""
 
+    def __init__(self) -> None:
+        self._advance = 0
+        self._left = self._bottom = self._right = self._top = 0
 
-def legible(text: str) -> str:
-    """The text in letters that one of our faces has: accents are composed, the rest replaced."""
-    return "".join(_legible_letters(text, hand().face.glyphs))
+    def add(self, left: int, bottom: int, right: int, top: int, advance: int, reach: int) -> None:
+        self._left = min(self._left, self._advance + left - reach)
+        self._bottom = min(self._bottom, bottom - reach)
+        self._right = max(self._right, self._advance + right + reach)
+        self._top = max(self._top, top + reach)
+        self._advance += advance
 
-
-def plain_text(text: str) -> str:
-    """The same for text that is set in the plain face alone; white space becomes one space."""
-    return "".join(_legible_letters(" ".join(text.split()), plain_face().glyphs))
-
-
-def missing_letters(text: str) -> list[str]:
-    """Letters that neither face has, in order, once each."""
-    covered, also_covered = hand().face.glyphs, plain_face().glyphs
-    letters = dict.fromkeys(unicodedata.normalize("NFC", text))
-    return [
-        letter
-        for letter in letters
-        if letter not in covered
-        and letter not in also_covered
-        and not letter.isspace()
-        and unicodedata.category(letter) not in _INVISIBLE
-    ]
-
-
-def _legible_letters(text: str, first_choice: dict[str, Glyph]) -> Iterator[str]:
-    second_choice = plain_face().glyphs
-    for letter in unicodedata.normalize("NFC", text):
-        if letter in first_choice or letter in second_choice:
-            yield letter
-        elif unicodedata.category(letter) not in _INVISIBLE:
-            yield _closest_ascii(letter)
-
-
-def _closest_ascii(letter: str) -> str:
-    decomposed = unicodedata.normalize("NFKD", letter).encode("ascii", "ignore").decode()
-    return decomposed.strip() or "?"
+    def measures(self) -> tuple[float, float, float, float, float]:
+        """Advance, and how far the ink leaves it: left, right, bottom, top; in ems."""
+        past = max(self._right - self._advance, 0)
+        return (
+            self._advance / 1000,
+            -self._left / 1000,
+            past / 1000,
+            -self._bottom / 1000,
+            self._top / 1000,
+        )

@@ -1,15 +1,21 @@
 """The front that a card without art gets: tinted paper, a frame, a quill and its stroke."""
 
-from quillpost.composition.content import Sender
-from quillpost.composition.hands.hand import HAND_FONT, PLAIN_FONT, Hand, plain_face, plain_text
-from quillpost.composition.pages.furniture import rectangle
-from quillpost.composition.pages.pieces import Box, PieceTemplate
+from dataclasses import dataclass
 
-_GREETING = "a note for you"
+from quillpost.composition.content import Sender
+from quillpost.composition.geometry import Box
+from quillpost.composition.hands.hand import HAND_FONT, PLAIN_FONT
+from quillpost.composition.hands.plain import Lettering
+from quillpost.composition.pages.furniture import rectangle
+from quillpost.composition.pages.plain_text import tidy
+
+GREETING = "a note for you"
+
 _PAPER = b".984 .972 .945 rg"
 _FRAME = b".78 .72 .62 RG"
 _INK = b".13 .20 .42"
 _LETTER_SPACING = 0.14
+_GREETING_SIZE = 40
 
 # Drawn by hand in a field 100 wide and 110 high; the nib writes at its lower left.
 _QUILL = (
@@ -25,42 +31,50 @@ _STROKE = (
 )
 
 
-def draw_plain_front(piece: PieceTemplate, hand: Hand, sender: Sender) -> bytes:
-    trim = piece.trim
-    unit = trim.height / 288  # everything was proportioned on a 4x6 card
-    middle = trim.left + trim.width / 2
+@dataclass(frozen=True, slots=True)
+class Penned:
+    """Words in a hand: operators that show them at size 1 on one line, and their width in sizes."""
+
+    operators: bytes
+    width: float
+
+
+def draw_plain_front(panel: Box, paper: Box, greeting: Penned, sender: Sender, face: Lettering) -> bytes:
+    """The front over the panel, a whole card's or a folded one's; `paper` is tinted, bleed and all."""
+    # Everything was proportioned on a 4x6 card; an upright panel leaves more room above and below.
+    unit = min(panel.height / 288, panel.width / 340)
+    centre, middle = panel.left + panel.width / 2, panel.bottom + panel.height / 2
     inset = 20 * unit
+    room = panel.grown(-2 * inset)
+    size = min(_GREETING_SIZE * unit, room.width / greeting.width)
     parts = [
-        b"q %b %b f Q\n" % (_PAPER, rectangle(piece.bleed_box)),
+        b"q %b %b f Q\n" % (_PAPER, rectangle(paper)),
         b"q %b .8 w %b S .3 w %b S Q\n"
-        % (_FRAME, rectangle(trim.grown(-inset)), rectangle(trim.grown(-inset - 4 * unit))),
-        _centred_greeting(hand, middle, trim.bottom + 106 * unit, 40 * unit),
+        % (_FRAME, rectangle(panel.grown(-inset)), rectangle(panel.grown(-inset - 4 * unit))),
+        b"BT %b rg %b 1 Tf %.2f 0 0 %.2f %.2f %.2f Tm %b ET\n"
+        % (
+            _INK,
+            HAND_FONT,
+            size,
+            size,
+            centre - greeting.width * size / 2,
+            middle - 38 * unit,
+            greeting.operators,
+        ),
         b"q %.3f 0 0 %.3f %.2f %.2f cm %b %b Q\n"
-        % (0.9 * unit, 0.9 * unit, middle + 2 * unit, trim.bottom + 146 * unit, _STROKE, _QUILL),
+        % (0.9 * unit, 0.9 * unit, centre + 2 * unit, middle + 2 * unit, _STROKE, _QUILL),
     ]
-    signature = plain_text(sender.company or sender.name or "")
+    signature = tidy(sender.company or sender.name or "", face)
     if signature:
-        room = Box(trim.left + 3 * inset, trim.bottom, trim.width - 6 * inset, trim.height)
-        parts.append(_signature(signature.upper(), room, trim.bottom + 46 * unit, 8 * unit))
+        parts.append(_signature(signature.upper(), room, panel.bottom + 46 * unit, 8 * unit, face))
     return b"".join(parts)
 
 
-def _centred_greeting(hand: Hand, middle: float, baseline: float, size: float) -> bytes:
-    words = [hand.word(word) for word in _GREETING.split()]
-    gap = 0.3
-    width = sum(word.advance for word in words) + gap * (len(words) - 1)
-    left = middle - width * size / 2
-    shown = []
-    for word in words:
-        shown.append(b"%.2f 0 0 %.2f %.2f %.2f Tm%b" % (size, size, left, baseline, word.operators))
-        left += (word.advance + gap) * size
-    return b"BT %b rg %b 1 Tf %b ET\n" % (_INK, HAND_FONT, b" ".join(shown))
-
-
-def _signature(text: str, room: Box, baseline: float, size: float) -> bytes:
+def _signature(text: str, room: Box, baseline: float, size: float, face: Lettering) -> bytes:
     """The sender in spaced capitals; a long one is set smaller rather than cut."""
-    face = plain_face()
     spaced = face.measure(text) + _LETTER_SPACING * (len(text) - 1)
+    if not spaced:
+        return b""
     size = min(size, room.width / spaced)
     return b"BT .45 .42 .38 rg %b %.2f Tf %.3f Tc %.2f %.2f Td %bTj 0 Tc ET\n" % (
         PLAIN_FONT,

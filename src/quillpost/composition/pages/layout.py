@@ -1,25 +1,32 @@
-"""Line breaking and fitting: which words share a line, and how large they can be."""
+"""Line breaking and fitting, for many texts at once: which words share a line, and how large they can be."""
 
-from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from math import ceil
+from typing import NamedTuple
 
-from quillpost.composition.hands.faces import Face
-from quillpost.composition.hands.hand import Hand
-from quillpost.composition.pages.paragraph import Line, Paragraph, paragraph_of
-from quillpost.composition.pages.pieces import Box
+import numpy as np
+import numpy.typing as npt
+
+from quillpost.composition.content import Ink
+from quillpost.composition.geometry import Box
+from quillpost.composition.hands.vocabulary import Vocabulary
+
+Numbers = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
 
 LARGEST, SMALLEST = 26.0, 11.0
 FIXED_SIZES = {"large": 22.0, "medium": 17.0, "small": 13.0}
 
-_HALF_POINTS = tuple(half / 2 for half in range(int(SMALLEST * 2), int(LARGEST * 2) + 1))
+# In font sizes. A person's lines are not quite level nor quite flush: the fit leaves them this room.
+LEAN = 0.03
+WANDER = 0.05
+MARGIN = 0.1
 
-# In font sizes. A person's margin and baseline wander; the fit leaves room for the most.
-LEADING = 1.1
-MARGIN_WANDER = 0.28
-BASELINE_WANDER = 0.055
-_USUAL_TOP = 0.66
+_HALVES_A_POINT = 2
+_CELLS_AT_ONCE = 80_000
 
 
 class DoesNotFit(Exception):
@@ -32,96 +39,206 @@ class DoesNotFit(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
-    """A message broken into lines at the size at which it fits; an empty line is a blank one."""
+class Sizes:
+    """The sizes at which a text may be written, in points, by halves."""
 
-    size: float
-    lines: tuple[Line, ...]
+    smallest: float
+    largest: float
 
-    @property
-    def first_baseline(self) -> float:
-        """How far under the top of the box the first line stands."""
-        highest = max((word.top for word in self.lines[0]), default=0.0)
-        return (max(_USUAL_TOP, highest) + BASELINE_WANDER) * self.size
-
-    @property
-    def height(self) -> float:
-        deepest = max((word.bottom for word in self.lines[-1]), default=0.0)
-        below = (LEADING * (len(self.lines) - 1) + deepest + BASELINE_WANDER) * self.size
-        return self.first_baseline + below
+    @classmethod
+    def named(cls, font_size: str) -> "Sizes":
+        fixed = FIXED_SIZES.get(font_size)
+        return cls(SMALLEST, LARGEST) if fixed is None else cls(fixed, fixed)
 
 
-def set_message(hand: Hand, text: str, box: Box, font_size: str, title: str) -> Setting:
-    """The message as large as `font_size` asks for, or DoesNotFit. `title` names the piece."""
-    paragraphs = [paragraph_of(hand, line) for line in text.strip().splitlines()]
-    sizes = _HALF_POINTS if font_size == "auto" else (FIXED_SIZES[font_size],)
-    # Whatever does not fit at one size does not fit at a larger one either.
-    first_too_large = bisect_left(
-        sizes, True, key=lambda size: _set(paragraphs, box.width, size).height > box.height
-    )
-    if first_too_large:
-        return _set(paragraphs, box.width, sizes[first_too_large - 1])
-    raise _overflow(_set(paragraphs, box.width, sizes[0]), box, font_size, title)
+class Passage(NamedTuple):
+    """A text and its place. All its unevenness comes from `seed`; an even one has none.
+
+    `what` is what the sender calls it.
+    """
+
+    what: str
+    text: str
+    box: Box
+    sizes: Sizes
+    ink: Ink
+    seed: int
+    is_even: bool = False
 
 
-def wrap_lines(face: Face, lines: Iterable[str], width: float) -> list[str]:
-    """The lines, none wider than `width` font sizes; a word that is wider is broken."""
-    return [part for line in lines for part in _wrapped(face, line, width)]
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Passages in rows, words in columns: `words` are numbers, or -1 past a passage's end."""
+
+    passages: Sequence[Passage]
+    measures: Numbers  # of each word: advance, left, right, bottom, top
+    words: Integers
+    lengths: Integers
+    lines: Integers
+    sizes: Numbers
+    fits: Flags
+    leading: float
+    gap: float
+
+    def excess(self, row: int) -> tuple[int, int]:
+        """By how many lines, and about how many letters, a passage that does not fit is too long."""
+        line_height = self.leading * self.sizes[row]
+        over = self._height(row) - self.passages[row].box.height
+        lines = max(1, ceil(over / line_height - 1e-9))
+        per_line = len(self.passages[row].text) / (self.lines[row].max(initial=0) + 1)
+        return lines, max(10, round(lines * per_line / 10) * 10)
+
+    def _height(self, row: int) -> float:
+        reach = self.measures[row, :, 3:].max(axis=0, initial=0.0).sum() + 2 * WANDER
+        height = (self.lines[row].max(initial=0) * self.leading + reach) * self.sizes[row]
+        return float(height)
 
 
-def set_plain(
-    face: Face, lines: Sequence[str], box: Box, sizes: Iterable[float], leading: float
-) -> tuple[float, list[str]] | None:
-    """The first of the sizes at which the lines, wrapped, fit the box, and the lines so wrapped."""
-    for size in sizes:
-        wrapped = wrap_lines(face, lines, box.width / size)
-        if len(wrapped) * leading * size <= box.height:
-            return size, wrapped
-    return None
+def chunks(vocabulary: Vocabulary, passages: Sequence[Passage]) -> list[tuple[list[int], Layout]]:
+    """All passages laid out, the long apart from the short; with each group the places of its passages."""
+    words = [_words_of(vocabulary, passage) for passage in passages]
+    order = sorted(range(len(passages)), key=lambda place: len(words[place][0]))
+    groups: list[list[int]] = []
+    for place in order:
+        width = max(1, len(words[place][0]))
+        if not groups or (len(groups[-1]) + 1) * width > _CELLS_AT_ONCE:
+            groups.append([])
+        groups[-1].append(place)
+    return [
+        (group, _lay_out(vocabulary, [passages[p] for p in group], [words[p] for p in group]))
+        for group in groups
+    ]
 
 
-def _set(paragraphs: Sequence[Paragraph], width: float, size: float) -> Setting:
-    usable = width / size - MARGIN_WANDER
-    lines = [line for paragraph in paragraphs for line in paragraph.lines(usable)]
-    return Setting(size, tuple(lines) or ((),))
-
-
-def _wrapped(face: Face, text: str, width: float) -> Iterator[str]:
-    line = ""
-    for word in text.split(" "):
-        longer = f"{line} {word}" if line else word
-        if face.measure(longer) <= width:
-            line = longer
-            continue
-        if line:
-            yield line
-        *filled, line = _chopped(face, word, width)
-        yield from filled
-    if line:
-        yield line
-
-
-def _chopped(face: Face, word: str, width: float) -> list[str]:
-    parts, start, reach = [], 0, 0.0
-    for place, letter in enumerate(word):
-        advance = face.measure(letter)
-        if reach + advance > width and place > start:
-            parts.append(word[start:place])
-            start, reach = place, 0.0
-        reach += advance
-    return [*parts, word[start:]]
-
-
-def _overflow(setting: Setting, box: Box, font_size: str, title: str) -> DoesNotFit:
-    excess = setting.height - box.height
-    lines = max(1, ceil(excess / (LEADING * setting.size)))
-    letters = sum(len(word.text) + 1 for line in setting.lines for word in line)
-    per_line = letters / len(setting.lines)
-    too_much = max(10, round(lines * per_line / 10) * 10)
+def does_not_fit(layout: Layout, row: int, title: str) -> DoesNotFit:
+    lines, letters = layout.excess(row)
+    passage = layout.passages[row]
+    names = {size: name for name, size in FIXED_SIZES.items()}
+    is_fixed = passage.sizes.smallest == passage.sizes.largest
+    at_size = f"at the {names[passage.sizes.largest]} size" if is_fixed else "even at the smallest size"
     plural = "line" if lines == 1 else "lines"
-    at_size = "even at the smallest size" if font_size == "auto" else f"at the {font_size} size"
     return DoesNotFit(
         lines,
-        f"The message is {lines} {plural} too long for a {title} {at_size};"
-        f" shorten it by about {too_much} characters.",
+        f"The {passage.what} is {lines} {plural} too long for a {title} {at_size};"
+        f" shorten it by about {letters} characters.",
     )
+
+
+def _words_of(vocabulary: Vocabulary, passage: Passage) -> tuple[list[int], dict[int, int]]:
+    """The passage's words, and before which of them how many lines end."""
+    words: list[int] = []
+    breaks: dict[int, int] = {}
+    ended = 0
+    width = passage.box.width / passage.sizes.smallest - _MARGINS
+    for line in passage.text.strip().splitlines():
+        found = vocabulary.numbers(line.split())
+        if vocabulary.widest > width:
+            found = _without_long_words(vocabulary, found, width)
+        if found:
+            if words:
+                breaks[len(words)] = ended
+            words += found
+            ended = 0
+        ended += 1
+    return words, breaks
+
+
+def _without_long_words(vocabulary: Vocabulary, words: list[int], width: float) -> list[int]:
+    """A word that is wider than a line of the smallest letters is broken; others never are."""
+    parts: list[int] = []
+    for word in words:
+        parts += vocabulary.parts_of(word, width) if vocabulary.extent(word) > width else [word]
+    return parts
+
+
+_MARGINS = 2 * LEAN + MARGIN
+
+
+def _lay_out(
+    vocabulary: Vocabulary, passages: Sequence[Passage], found: Sequence[tuple[list[int], dict[int, int]]]
+) -> Layout:
+    lengths = np.array([len(words) for words, _ in found], np.int64)
+    columns = int(lengths.max(initial=0))
+    is_there = np.arange(columns) < lengths[:, None]
+    words = np.full(is_there.shape, -1, np.int64)
+    words[is_there] = np.fromiter(chain.from_iterable(row for row, _ in found), np.int64, lengths.sum())
+    breaks = np.zeros(is_there.shape, np.int64)
+    for row, (_, ended) in enumerate(found):
+        for column, count in ended.items():
+            breaks[row, column] = count
+    measures = vocabulary.measures(words)
+    leading = vocabulary.hand.style.leading * vocabulary.hand.style.scale
+    fitter = _Fitter(passages, measures, breaks, leading, vocabulary.gap)
+    sizes, lines, fits = fitter.largest()
+    return Layout(passages, measures, words, lengths, lines, sizes, fits, leading, vocabulary.gap)
+
+
+class _Fitter:
+    """Finds for every passage the largest size at which it fits its box."""
+
+    def __init__(
+        self,
+        passages: Sequence[Passage],
+        measures: Numbers,
+        breaks: Integers,
+        leading: float,
+        gap: float,
+    ) -> None:
+        self._passages = passages
+        self._leading = leading
+        self._widths = np.array([passage.box.width for passage in passages])
+        self._heights = np.array([passage.box.height for passage in passages])
+        self._reach = measures[:, :, 3:].max(axis=1, initial=0.0).sum(axis=1) + 2 * WANDER
+        # Columns one after the other in memory, as the walk along the lines reads them.
+        advance, left, right = (np.ascontiguousarray(measures[:, :, k].T) for k in range(3))
+        self._steps = np.where(advance > 0, advance + gap, 0.0)
+        self._firsts = left + advance
+        self._rights = right
+        self._breaks = np.ascontiguousarray(breaks.T)
+        self._ends_somewhere = [bool(row.any()) for row in self._breaks]
+
+    def largest(self) -> tuple[Numbers, Integers, Flags]:
+        smallest = _halves([passage.sizes.smallest for passage in self._passages])
+        low, high = smallest, _halves([passage.sizes.largest for passage in self._passages])
+        fits = np.zeros(len(smallest), np.bool_)
+        # Whatever does not fit at one size does not fit at a larger one either.
+        while (low <= high).any():
+            middle = (low + high) // 2
+            does = self._fits(middle, self._lines(middle)) & (low <= high)
+            fits |= does
+            low, high = np.where(does, middle + 1, low), np.where(does, high, middle - 1)
+        best = np.maximum(low - 1, smallest)
+        return best / _HALVES_A_POINT, np.ascontiguousarray(self._lines(best).T), fits
+
+    def _fits(self, halves: Integers, lines: Integers) -> Flags:
+        size = halves / _HALVES_A_POINT
+        last = lines[-1] if len(lines) else np.zeros(len(size), np.int64)
+        too_wide = (self._firsts + self._rights).max(axis=0, initial=0.0) > self._room(size)
+        return ((last * self._leading + self._reach) * size <= self._heights) & ~too_wide
+
+    def _room(self, size: Numbers) -> Numbers:
+        return self._widths / size - _MARGINS
+
+    def _lines(self, halves: Integers) -> Integers:
+        """The line of every word at these sizes, one row a column of words."""
+        room = self._room(halves / _HALVES_A_POINT)
+        lines = np.zeros(self._steps.shape, np.int64)
+        if not len(lines):
+            return lines
+        line, reach = lines[0], self._firsts[0]
+        for column in range(1, len(lines)):
+            further = reach + self._steps[column]
+            turns = further + self._rights[column] > room
+            if self._ends_somewhere[column]:
+                ended = self._breaks[column]
+                line = line + np.maximum(turns, ended)
+                turns = turns | (ended > 0)
+            else:
+                line = line + turns
+            reach = np.where(turns, self._firsts[column], further)
+            lines[column] = line
+        return lines
+
+
+def _halves(points: Sequence[float]) -> Integers:
+    return np.array([round(size * _HALVES_A_POINT) for size in points], np.int64)

@@ -1,76 +1,188 @@
-"""Putting a message on paper as a person would: nothing quite level, nothing quite even.
+"""Putting laid-out passages on paper as a person would, or, for whoever wants it so, perfectly even."""
 
-Or, for whoever wants it so, perfectly even.
-"""
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
-import hashlib
-from collections.abc import Iterator
-from itertools import repeat
+import numpy as np
+import numpy.typing as npt
 
 from quillpost.composition.content import Ink
 from quillpost.composition.hands.hand import HAND_FONT
-from quillpost.composition.pages.layout import (
-    BASELINE_WANDER,
-    LEADING,
-    MARGIN_WANDER,
-    Setting,
-)
-from quillpost.composition.pages.paragraph import GAP_WANDER, WORD_GAP
-from quillpost.composition.pages.pieces import Box
+from quillpost.composition.hands.vocabulary import Vocabulary
+from quillpost.composition.pages.layout import LEAN, WANDER, Flags, Integers, Layout, Numbers
+from quillpost.composition.pages.unevenness import SHRINKS, TILTS, Unevenness, unevenness, waves
 
-_UNEVEN = tuple(byte / 127.5 - 1 for byte in range(256))
+_GRID = 10  # places are written in tenths of a point, less than half the width of a hair
+_FARTHEST = 16 * 72 * _GRID
+_TILT = 0.002
+_SHADE = 0.036
 
-# For every word: the usual gap, no step, no tilt, and the full size.
-_EVEN = (0.0, 0.0, 0.0, -1.0)
-
-# Shares of the room that the fit keeps free for a restless baseline.
-_DRIFT = BASELINE_WANDER * 0.6
-_RISE = BASELINE_WANDER * 0.3
-_STEEPEST = 0.012
-_LONG = _RISE / _STEEPEST
-
-_MARGIN = MARGIN_WANDER * 0.9
-_SHRINK = 0.03
-_INERTIA = 0.65
-_CHANGE = 1 - _INERTIA
+Tokens = npt.NDArray[Any]
 
 
-def write(setting: Setting, box: Box, ink: Ink, item_id: int, *, realism: bool = True) -> bytes:
-    """Operators that write the message into the box.
+def write(vocabulary: Vocabulary, layout: Layout) -> Iterator[bytes]:
+    """For each passage the operators that write it. What they draw stays inside its box."""
+    is_even = [passage.is_even for passage in layout.passages]
+    noise = unevenness(
+        [passage.seed for passage in layout.passages],
+        is_even,
+        words=layout.words.shape[1],
+        lines=int(layout.lines.max(initial=0)) + 1,
+    )
+    placed = _place(layout, noise, is_even)
+    tokens = _tokens(vocabulary, layout, noise, placed)
+    tokens[:, :, 4] = _shown(vocabulary, layout, noise, np.array(is_even, np.bool_))
+    for row, length in enumerate(layout.lengths.tolist()):
+        yield b"BT %b 1 Tf\n%bET\n" % (HAND_FONT, b"".join(tokens[row, :length].ravel().tolist()))
 
-    All unevenness comes from the item's id and a word's place, so that a piece looks the
-    same in every batch and every reprint. Without realism there is none.
+
+def _shown(vocabulary: Vocabulary, layout: Layout, noise: Unevenness, is_even: Flags) -> Tokens:
+    words = layout.words
+    shown = np.empty(words.shape, object)
+    one_shape = is_even | (vocabulary.hand.prepared.takes == 0)
+    shown[one_shape] = vocabulary.in_true_shapes(words[one_shape])
+    shown[~one_shape] = vocabulary.in_takes(words[~one_shape], noise.starts[~one_shape])
+    return shown
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """Each word's place in grid steps."""
+
+    across: Integers
+    up: Integers
+
+
+def _place(layout: Layout, noise: Unevenness, is_even: Sequence[bool]) -> _Placed:
+    size = layout.sizes[:, None]
+    scale = 1 - noise.shrinks / 100
+    advance, left, right, bottom, top = (layout.measures[:, :, k] * scale for k in range(5))
+    along = _along_the_line(layout, noise, advance, left, right) * size
+    boxes = [passage.box for passage in layout.passages]
+    lefts = np.array([box.left for box in boxes])[:, None]
+    rights = np.array([box.right for box in boxes])[:, None]
+    bottoms = np.array([box.bottom for box in boxes])[:, None]
+    tops = np.array([box.top for box in boxes])[:, None]
+
+    highest = layout.measures[:, :, 4].max(axis=1, initial=0.0)[:, None]
+    baseline = tops - (highest + WANDER + layout.lines * layout.leading) * size
+    slope = np.take_along_axis(noise.slopes, layout.lines, 1)
+    restless = np.take_along_axis(noise.rises, layout.lines, 1) + noise.jitters
+    restless += waves(along, layout.lines, noise, is_even)
+    up = baseline + restless * size + slope * along
+    # A word that leans up reaches higher at its end, and one that leans down, lower.
+    lean = noise.tilts * _TILT * advance
+    up = np.minimum(up, tops - (top + np.maximum(lean, 0)) * size)
+    up = np.maximum(up, bottoms + (bottom + np.maximum(-lean, 0)) * size)
+    across = np.minimum(lefts + along, rights - (advance + right + LEAN) * size)
+    across = np.maximum(across, lefts + (left + LEAN) * size)
+    return _Placed(_on_grid(across), _on_grid(up))
+
+
+def _along_the_line(
+    layout: Layout, noise: Unevenness, advance: Numbers, left: Numbers, right: Numbers
+) -> Numbers:
+    """How far from the box's left each word begins, in font sizes.
+
+    Margins and wide gaps take only what room a line has left; narrow gaps always stay.
     """
-    size = setting.size
-    noise = _noise(item_id, sum(map(len, setting.lines))) if realism else repeat(_EVEN)
-    baseline = box.top - setting.first_baseline
-    margin, drift = 0.5, 0.0
-    parts = [b"%.3f %.3f %.3f rg BT %b 1 Tf\n" % (*ink, HAND_FONT)]
-    for line in setting.lines:
-        reach = 0.0
-        for word, (gap, step, tilt, scale) in zip(line, noise, strict=False):
-            if reach:
-                reach += WORD_GAP + GAP_WANDER * gap
-            else:
-                # A first word has no gap before it: its noise moves the margin instead.
-                margin = _INERTIA * margin + _CHANGE * (gap + 1) / 2
-                reach = _MARGIN * margin + word.left
-            drift = _INERTIA * drift + _CHANGE * step
-            slope = tilt * (_STEEPEST if word.advance < _LONG else _RISE / word.advance)
-            # Only ever smaller, so that a word never outgrows the place it was given.
-            em = size * (1 - _SHRINK * (scale + 1) / 2)
-            rise = em * slope
-            left, bottom = box.left + reach * size, baseline + _DRIFT * drift * size
-            place = (em, rise, -rise, em, left, bottom, word.operators)
-            parts.append(b"%.2f %.3f %.3f %.2f %.2f %.2f Tm%b\n" % place)
-            reach += word.advance
-        baseline -= LEADING * size
-    parts.append(b"ET\n")
-    return b"".join(parts)
+    rows, columns = layout.words.shape
+    if not columns:
+        return advance
+    is_first = np.ones((rows, columns), np.bool_)
+    is_first[:, 1:] = layout.lines[:, 1:] != layout.lines[:, :-1]
+    count = int(layout.lines.max()) + 1
+    line = (np.arange(rows)[:, None] * count + layout.lines).ravel()
+
+    def by_line(values: Numbers) -> Numbers:
+        return np.bincount(line, values.ravel(), rows * count).astype(np.float64)
+
+    is_there = layout.words >= 0
+    gap = np.where(is_first | ~is_there, 0.0, layout.gap)
+    wider = gap * np.maximum(noise.gaps, 0)
+    narrower = gap * np.minimum(noise.gaps, 0)
+    natural = by_line(advance + gap + narrower + np.where(is_first, left, 0.0))
+    last_right = np.zeros(rows * count)
+    last_right[line] = np.where(is_there, right, 0.0).ravel()
+    widths = np.array([passage.box.width for passage in layout.passages]) / layout.sizes
+    spare = np.maximum(np.repeat(widths, count) - natural - last_right - 2 * LEAN, 0.0)
+    margin = np.minimum(noise.margins.ravel(), spare)
+    wanted = by_line(wider)
+    granted = np.minimum((spare - margin) / np.where(wanted > 0, wanted, 1.0), 1.0)
+
+    gap = gap + narrower + wider * granted[line].reshape(rows, columns)
+    indent = np.where(is_first, left + LEAN + margin[line].reshape(rows, columns), 0.0)
+    reach = np.cumsum(gap + advance, axis=1) - advance
+    start = np.maximum.accumulate(np.where(is_first, np.arange(columns), 0), axis=1)
+    indent = np.take_along_axis(indent, start, 1)
+    return reach - np.take_along_axis(reach, start, 1) + indent
 
 
-def _noise(item_id: int, words: int) -> Iterator[tuple[float, float, float, float]]:
-    """Four numbers from -1 to 1 for each word; a longer message only adds to the end."""
-    stream = hashlib.shake_128(b"%d" % item_id).digest(4 * words)
-    numbers = map(_UNEVEN.__getitem__, stream)
-    return zip(numbers, numbers, numbers, numbers, strict=True)
+def _tokens(vocabulary: Vocabulary, layout: Layout, noise: Unevenness, placed: _Placed) -> Tokens:
+    """All that is written for each word but the word: ink where it changes, and the text matrix."""
+    tokens = np.empty((*layout.words.shape, 5), object)
+    halves = np.rint(layout.sizes * 2).astype(np.int64)[:, None]
+    matrices, smallest = _matrices(vocabulary.hand.style.scale)
+    tokens[:, :, 0] = _inks(layout, noise)
+    tokens[:, :, 1] = matrices[halves - smallest, noise.shrinks, noise.tilts + TILTS]
+    tokens[:, :, 2] = _ACROSS[placed.across]
+    tokens[:, :, 3] = _UP[placed.up]
+    return tokens
+
+
+def _inks(layout: Layout, noise: Unevenness) -> Tokens:
+    inks = {ink: number for number, ink in enumerate(dict.fromkeys(p.ink for p in layout.passages))}
+    table = np.array([b"", *(token for ink in inks for token in _shades_of(ink))], object)
+    own = np.array([inks[passage.ink] for passage in layout.passages], np.int64)[:, None]
+    number = 1 + own * 3 + noise.shades + 1
+    if number.shape[1]:
+        changes = np.ones(number.shape, np.bool_)
+        changes[:, 1:] = number[:, 1:] != number[:, :-1]
+        number = np.where(changes, number, 0)
+    found: Tokens = table[number]
+    return found
+
+
+def _shades_of(ink: Ink) -> list[bytes]:
+    """The ink as it comes out of a pen: a little darker here, a little lighter there."""
+    return [
+        b"%.3f %.3f %.3f rg\n" % tuple(min(max(channel + shade * _SHADE, 0.0), 1.0) for channel in ink)
+        for shade in (-1, 0, 1)
+    ]
+
+
+@lru_cache(maxsize=64)
+def _matrices(scale: float) -> tuple[Tokens, int]:
+    """The first four numbers of a text matrix for each size, shrink and tilt; and the first size."""
+    smallest, largest = 12, 2 * 40
+    table = np.empty((largest - smallest + 1, SHRINKS + 1, 2 * TILTS + 1), object)
+    for halves in range(smallest, largest + 1):
+        for shrink in range(SHRINKS + 1):
+            em = halves / 2 * scale * (100 - shrink) / 100
+            for tilt in range(-TILTS, TILTS + 1):
+                lean = round(em * tilt * _TILT, 2)
+                table[halves - smallest, shrink, tilt + TILTS] = b"%b %b %b %b " % (
+                    _short(em),
+                    _short(lean),
+                    _short(-lean),
+                    _short(em),
+                )
+    return table, smallest
+
+
+def _on_grid(points: Numbers) -> Integers:
+    return np.clip(np.rint(points * _GRID), 0, _FARTHEST - 1).astype(np.int64)
+
+
+def _short(number: float) -> bytes:
+    """As few digits as the place needs; a zero before the point is none of them."""
+    text = (b"%.3f" % number).rstrip(b"0").rstrip(b".")
+    if text in (b"0", b"-0"):
+        return b"0"
+    return text.replace(b"0.", b".", 1) if text.startswith((b"0.", b"-0.")) else text
+
+
+_ACROSS = np.array([_short(step / _GRID) + b" " for step in range(_FARTHEST)], object)
+_UP = np.array([_short(step / _GRID) + b" Tm" for step in range(_FARTHEST)], object)

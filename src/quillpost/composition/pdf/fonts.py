@@ -1,11 +1,16 @@
 """Faces in a PDF: embedded TrueType behind two-byte codes that can be read back as text."""
 
+import hashlib
+from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 
-from quillpost.composition.hands.faces import Face, Glyph
+from quillpost.composition.hands.prepared import REACH, Prepared
+from quillpost.composition.pdf.readings import readings, shaped_readings
+from quillpost.composition.pdf.sfnt import thinned
 from quillpost.composition.pdf.writer import PdfFile, deflate
 
 _MAPPINGS_A_BLOCK = 100
+_FLATE = b"/Filter/FlateDecode"
 
 _CMAP_HEAD = (
     b"/CIDInit/ProcSet findresource begin 12 dict begin begincmap"
@@ -15,58 +20,111 @@ _CMAP_HEAD = (
 _CMAP_TAIL = b"endcmap CMapName currentdict/CMap defineresource pop end end"
 
 
-def embed_face(pdf: PdfFile, face: Face) -> int:
-    """The number of a font object; a text's codes are the face's glyph numbers."""
-    name = b"QUILLP+" + face.name.encode()
-    program, to_unicode = _streams_of(face)
-    compressed = b"/Filter/FlateDecode"
-    file = pdf.add_stream(program, b"/Length1 %d%b" % (len(face.program), compressed), is_compressed=True)
-    unicode_map = pdf.add_stream(to_unicode, compressed, is_compressed=True)
+def embed(
+    pdf: PdfFile, prepared: Prepared, used: Collection[int] | None = None, *, number: int | None = None
+) -> int:
+    """The number of a font object; a text's codes are glyph numbers of the face's `program`.
+
+    Only the `used` glyph numbers are drawn, measured and readable; None keeps all of them. What is used
+    is known when all pages are: `number`, reserved before, lets pages name the font until then.
+    """
+    numbers = sorted(used) if used is not None else range(1, _count(prepared) + 1)
+    shapes = prepared.takes + 1
+    widths = {n: prepared.advances[(n - 1) // shapes] for n in numbers if n}
+    program = thinned(prepared.program, numbers)
+    name = subset_tag(program) + b"+" + prepared.name.encode()
+    return _put_font(
+        pdf,
+        pdf.reserve() if number is None else number,
+        name,
+        (len(program), deflate(program)),
+        deflate(unicode_map(_texts(prepared, numbers))),
+        _width_array(widths),
+        _metrics(prepared),
+    )
+
+
+def subset_tag(program: bytes) -> bytes:
+    """Six capitals that tell this part of a face from its other parts."""
+    digest = hashlib.sha256(program).digest()
+    return bytes(ord("A") + byte % 26 for byte in digest[:6])
+
+
+def unicode_map(texts: Mapping[int, str]) -> bytes:
+    """A ToUnicode map from two-byte codes to the text that each stands for."""
+    rows = [
+        b"<%04X><%b>" % (code, text.encode("utf-16-be").hex().encode())
+        for code, text in sorted(texts.items())
+    ]
+    blocks = [rows[at : at + _MAPPINGS_A_BLOCK] for at in range(0, len(rows), _MAPPINGS_A_BLOCK)]
+    body = b"".join(
+        [b"%d beginbfchar\n%b\nendbfchar\n" % (len(block), b"\n".join(block)) for block in blocks]
+    )
+    return _CMAP_HEAD + body + _CMAP_TAIL
+
+
+def _count(prepared: Prepared) -> int:
+    return len(prepared.advances) * (prepared.takes + 1)
+
+
+def _texts(prepared: Prepared, numbers: Iterable[int]) -> dict[int, str]:
+    """Every take reads as its letter. The face's substitutions are looked at only where they matter."""
+    shapes = prepared.takes + 1
+    bases = {n: (n - 1) // shapes for n in numbers if n}
+    known = readings(prepared)
+    if not known.keys() >= set(bases.values()):
+        known = shaped_readings(prepared)
+    return {n: known[base] for n, base in bases.items() if base in known}
+
+
+def _width_array(widths: Mapping[int, int]) -> bytes:
+    """Runs of numbers that follow on each other share one list."""
+    parts: list[bytes] = []
+    last = -1
+    for number, width in sorted(widths.items()):
+        if number != last + 1:
+            parts.append(b"%b%d[" % (b"]" if parts else b"", number))
+        else:
+            parts.append(b" ")
+        parts.append(b"%d" % width)
+        last = number
+    return b"".join(parts) + (b"]" if parts else b"")
+
+
+@lru_cache(maxsize=64)
+def _metrics(prepared: Prepared) -> tuple[tuple[int, int, int, int], int]:
+    """The box that holds all ink, and the height of the capitals."""
+    reach = REACH if prepared.takes else 0
+    lefts, bottoms, rights, tops = zip(*prepared.boxes, strict=True)
+    box = (min(lefts) - reach, min(bottoms) - reach, max(rights) + reach, max(tops) + reach)
+    return box, prepared.cap_height
+
+
+def _put_font(
+    pdf: PdfFile,
+    number: int,
+    name: bytes,
+    program: tuple[int, bytes],
+    to_unicode: bytes,
+    widths: bytes,
+    metrics: tuple[tuple[int, int, int, int], int],
+) -> int:
+    length, compressed = program
+    file = pdf.add_stream(compressed, b"/Length1 %d%b" % (length, _FLATE), is_compressed=True)
+    unicode_number = pdf.add_stream(to_unicode, _FLATE, is_compressed=True)
+    box, cap_height = metrics
     descriptor = pdf.add(
-        b"<</Type/FontDescriptor/FontName/%b/Flags 4/FontBBox[%b]/ItalicAngle 0"
-        b"/Ascent %d/Descent %d/CapHeight %d/StemV 60/FontFile2 %d 0 R>>" % (name, *_metrics(face), file)
+        b"<</Type/FontDescriptor/FontName/%b/Flags 4/FontBBox[%d %d %d %d]/ItalicAngle 0"
+        b"/Ascent %d/Descent %d/CapHeight %d/StemV 60/FontFile2 %d 0 R>>"
+        % (name, *box, box[3], box[1], cap_height, file)
     )
     descendant = pdf.add(
         b"<</Type/Font/Subtype/CIDFontType2/BaseFont/%b"
         b"/CIDSystemInfo<</Registry(Adobe)/Ordering(Identity)/Supplement 0>>"
-        b"/FontDescriptor %d 0 R/DW 0/W[%b]/CIDToGIDMap/Identity>>" % (name, descriptor, _width_array(face))
+        b"/FontDescriptor %d 0 R/DW 0/W[%b]/CIDToGIDMap/Identity>>" % (name, descriptor, widths)
     )
-    return pdf.add(
+    return pdf.put(
+        number,
         b"<</Type/Font/Subtype/Type0/BaseFont/%b/Encoding/Identity-H"
-        b"/DescendantFonts[%d 0 R]/ToUnicode %d 0 R>>" % (name, descendant, unicode_map)
+        b"/DescendantFonts[%d 0 R]/ToUnicode %d 0 R>>" % (name, descendant, unicode_number),
     )
-
-
-def _metrics(face: Face) -> tuple[bytes, int, int, int]:
-    glyphs = face.glyphs.values()
-    left, bottom = min(g.left for g in glyphs), min(g.bottom for g in glyphs)
-    right, top = max(g.right for g in glyphs), max(g.top for g in glyphs)
-    return b"%d %d %d %d" % (left, bottom, right, top), top, bottom, face.cap_height
-
-
-def _width_array(face: Face) -> bytes:
-    by_number = {glyph.number: glyph.width for glyph in face.glyphs.values()}
-    return b"".join(b"%d[%d]" % pair for pair in sorted(by_number.items()))
-
-
-@lru_cache(maxsize=16)
-def _compressed(program: bytes) -> bytes:
-    return deflate(program)
-
-
-def _streams_of(face: Face) -> tuple[bytes, bytes]:
-    return _compressed(face.program), _compressed(_unicode_map(face.glyphs))
-
-
-def _unicode_map(glyphs: dict[str, Glyph]) -> bytes:
-    """Glyph number to letter; of several letters with one shape the first code point is meant."""
-    letters: dict[int, str] = {}
-    for letter in sorted(glyphs):
-        letters.setdefault(glyphs[letter].number, letter)
-    rows = [
-        b"<%04X><%b>" % (number, letter.encode("utf-16-be").hex().encode())
-        for number, letter in sorted(letters.items())
-    ]
-    blocks = [rows[at : at + _MAPPINGS_A_BLOCK] for at in range(0, len(rows), _MAPPINGS_A_BLOCK)]
-    body = b"".join(b"%d beginbfchar\n%b\nendbfchar\n" % (len(block), b"\n".join(block)) for block in blocks)
-    return _CMAP_HEAD + body + _CMAP_TAIL

@@ -1,9 +1,12 @@
 """Pictures of PDF pages. The preview is made from the very page that would print."""
 
-import io
+from collections.abc import Sequence
 from threading import Lock
 
 import pypdfium2 as pdfium
+
+from quillpost.composition.geometry import INCH, Box
+from quillpost.composition.pdf.png import Pixels, encode_png, grey_where_it_is
 
 # pdfium keeps global state and is not thread-safe.
 _PDFIUM = Lock()
@@ -12,21 +15,44 @@ _PDFIUM = Lock()
 _HAIR = 1 - 1e-9
 
 
-def rasterise(pdf: bytes, *, dpi: int) -> list[bytes]:
-    """Every page as PNG at its finished size, cut at the trim box."""
-    with _PDFIUM:
-        document = pdfium.PdfDocument(pdf)
-        try:
-            return [_png_of(document, index, dpi) for index in range(len(document))]
-        finally:
-            document.close()
+def rasterise(
+    pdf: bytes,
+    *,
+    dpi: float,
+    pages: Sequence[int] | None = None,
+    crops: Sequence[Box | None] | None = None,
+) -> list[bytes]:
+    """Pages as PNG at their finished size, cut at the trim box.
+
+    `pages` picks them by their place in the file, from 0; without it all are drawn. `crops` has for each
+    of them the part that is wanted, in points from the trim's lower left corner, or None for the whole.
+    """
+    drawn = _drawn(pdf, dpi, pages, crops)
+    # Encoding needs no lock: another thread may draw meanwhile.
+    return [encode_png(grey_where_it_is(pixels), dpi=dpi) for pixels in drawn]
 
 
-def _png_of(document: pdfium.PdfDocument, index: int, dpi: int) -> bytes:
+def _drawn(
+    pdf: bytes, dpi: float, pages: Sequence[int] | None, crops: Sequence[Box | None] | None
+) -> list[Pixels]:
+    with _PDFIUM, pdfium.PdfDocument(pdf) as document:
+        indexes = range(len(document)) if pages is None else pages
+        parts = [None] * len(indexes) if crops is None else crops
+        return [_draw(document, index, dpi, part) for index, part in zip(indexes, parts, strict=True)]
+
+
+def _draw(document: pdfium.PdfDocument, index: int, dpi: float, part: Box | None) -> Pixels:
     page = document[index]
-    page.set_cropbox(*page.get_trimbox())
+    left, bottom, right, top = page.get_trimbox()
+    if part is not None:
+        left, bottom = left + part.left, bottom + part.bottom
+        right, top = left + part.width, bottom + part.height
+    page.set_cropbox(left, bottom, right, top)
     page.close()  # a page learns its size when it is loaded
-    picture = document[index].render(scale=dpi / 72 * _HAIR).to_pil().convert("RGB")
-    png = io.BytesIO()
-    picture.save(png, "PNG", compress_level=3)
-    return png.getvalue()
+    page = document[index]
+    bitmap = page.render(scale=dpi / INCH * _HAIR, rev_byteorder=True)
+    # The bitmap's memory goes with the bitmap.
+    pixels: Pixels = bitmap.to_numpy().copy()
+    bitmap.close()
+    page.close()
+    return pixels

@@ -1,0 +1,51 @@
+"""How far a long command is: a bar on a terminal, a line a step where nobody watches."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+from rich.progress import Progress as Bar
+
+Tell = Callable[[int, int], None]
+
+
+class Progress:
+    """Steps of which the number is known."""
+
+    def __init__(self, title: str, steps: int) -> None:
+        self._console = Console()
+        self._title, self._steps, self._done = title, steps, 0
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+        self._bar = Bar(
+            *columns, console=self._console, disable=not self._console.is_terminal, transient=True
+        )
+        self._task = self._bar.add_task(title, total=steps)
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, failure: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+        if failure is None and self._console.is_terminal:
+            self._console.print(f"{self._title}: done.")
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[Tell]:
+        """The next step; what is yielded may be told how much of the step is done."""
+        self._bar.update(self._task, description=f"{self._title}: {name}")
+
+        def tell(done: int, of: int) -> None:
+            self._bar.update(self._task, completed=self._done + (done / of if of else 0))
+
+        yield tell
+        self._done += 1
+        self._bar.update(self._task, completed=self._done)
+        if not self._console.is_terminal:
+            line = f"{self._title}: {self._done} of {self._steps}, {name}"
+            self._console.print(line, markup=False, highlight=False, soft_wrap=True)

@@ -1,0 +1,364 @@
+"""What a page draws with: followed through its content, cut down to what it uses, judged for print.
+
+Whatever the content does not name is left behind, and what it names keeps only the entries that say
+how it looks: scripts, actions, attachments and hidden things have no way into the print.
+"""
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import pikepdf
+
+from quillpost.composition.art import entries
+from quillpost.composition.art.entries import PdfObject
+from quillpost.composition.art.greys import black_to_grey, is_black_alone
+from quillpost.composition.art.jpeg import read_jpeg_header
+from quillpost.composition.art.limits import MOST_CONTENT_BYTES
+from quillpost.composition.art.refusals import BadImage, BadPdf
+
+_MOST_PIXELS = 100_000_000
+_MOST_THINGS = 20_000
+_DEEPEST = 24
+
+_OPERATORS = "Tf Do gs cs CS sc SC scn SCN sh k K BDC DP BI ID EI"
+_CATEGORIES = {
+    "Tf": "/Font",
+    "Do": "/XObject",
+    "gs": "/ExtGState",
+    "cs": "/ColorSpace",
+    "CS": "/ColorSpace",
+    "scn": "/Pattern",
+    "SCN": "/Pattern",
+    "sh": "/Shading",
+    "BDC": "/Properties",
+    "DP": "/Properties",
+}
+_COLOUR_SETTERS = frozenset({"sc", "SC", "scn", "SCN"})
+_OURS_TO_DECODE = frozenset({"/FlateDecode", "/Fl", "/LZWDecode", "/LZW", "/RunLengthDecode", "/RL"})
+# In force without being named.
+_DEFAULT_SPACES = ("/DefaultGray", "/DefaultRGB", "/DefaultCMYK")
+_FONT_FILES = ("/FontFile", "/FontFile2", "/FontFile3")
+
+CMYK = "CMYK colours"
+LAYERS = "layers that are switched off"
+
+
+@dataclass
+class Inspection:
+    """One page's walk. `reasons` say why it cannot print as it is, in the order in which they are met."""
+
+    number: int
+    has_hidden_layers: bool
+    reasons: dict[str, None] = field(default_factory=dict)
+    _kept: list[tuple[PdfObject, frozenset[str]]] = field(default_factory=list)
+    _seen: set[tuple[int, int]] = field(default_factory=set)
+    _content_bytes: int = 0
+    _things: int = 0
+
+    def form(self, form: pikepdf.Stream, inherited: PdfObject = None, depth: int = 0) -> None:
+        """A form, a tiling pattern or a page made into one."""
+        if self._is_known(form, depth):
+            return
+        kept = entries.PATTERN if "/PatternType" in form else entries.FORM
+        if form.get("/Subtype2") == "/PS" or "/PS" in form:
+            self._because("PostScript")
+        if "/OC" in form:
+            self._layer()
+        resources = form.get("/Resources", inherited)
+        self._keep(form, kept)
+        group = form.get("/Group")
+        if isinstance(group, pikepdf.Dictionary):
+            self._keep(group, entries.GROUP)
+            self._space(group.get("/CS"), depth)
+        form["/Resources"] = self._content(form, resources, depth)
+
+    def strip(self) -> None:
+        """Take away what does not show, when all pages have been inspected: they share their parts."""
+        for thing, kept in self._kept:
+            entries.keep(thing, kept)
+
+    def _keep(self, thing: PdfObject, kept: frozenset[str]) -> None:
+        self._kept.append((thing, kept))
+
+    def _content(self, stream: pikepdf.Stream, resources: PdfObject, depth: int) -> pikepdf.Dictionary:
+        """The resources that a content stream uses, each of them inspected."""
+        used: dict[str, dict[str, PdfObject]] = {}
+        inks: list[Sequence[PdfObject]] = []
+        for operator, operands in self._instructions(stream):
+            name = _name_in(operands, operator)
+            if operator in ("k", "K"):
+                inks.append(operands)
+            elif operator == "INLINE IMAGE":
+                self._inline(operands[0], resources, depth)
+            elif name is None:
+                # Four numbers after a CMYK colour are another one.
+                inks += [operands] if inks and operator in _COLOUR_SETTERS and len(operands) == 4 else []
+            else:
+                self._use(operator, name, operands, resources, used, depth)
+        self._inks(stream, inks)
+        for name in _DEFAULT_SPACES:
+            thing = _resource(resources, "/ColorSpace", name)
+            if thing is not None:
+                used.setdefault("/ColorSpace", {})[name] = thing
+        return pikepdf.Dictionary(
+            {
+                category: pikepdf.Dictionary(
+                    {
+                        name: self._thing(category, thing, resources, depth + 1)
+                        for name, thing in sorted(things.items())
+                    }
+                )
+                for category, things in sorted(used.items())
+            }
+        )
+
+    def _use(
+        self,
+        operator: str,
+        name: str,
+        operands: Sequence[PdfObject],
+        resources: PdfObject,
+        used: dict[str, dict[str, PdfObject]],
+        depth: int,
+    ) -> None:
+        """Remember in `used` what an instruction names."""
+        category = _CATEGORIES[operator]
+        thing = _resource(resources, category, name)
+        if thing is not None:
+            used.setdefault(category, {})[name] = thing
+        elif category == "/ColorSpace":
+            self._space(pikepdf.Name(name), depth)
+        if category == "/Properties" and operands[0] == "/OC":
+            self._layer()
+
+    def _inks(self, stream: pikepdf.Stream, inks: list[Sequence[PdfObject]]) -> None:
+        if not all(map(is_black_alone, inks)):
+            self._because(CMYK)
+        elif inks:
+            black_to_grey(stream)
+
+    def _thing(self, category: str, thing: PdfObject, inherited: PdfObject, depth: int) -> PdfObject:
+        if category == "/Properties":
+            return pikepdf.Dictionary()
+        if category == "/Font":
+            self._font(thing, inherited, depth)
+        elif category == "/XObject":
+            self._xobject(thing, inherited, depth)
+        elif category == "/ExtGState":
+            self._graphics_state(thing, inherited, depth)
+        elif category == "/ColorSpace":
+            self._space(thing, depth)
+        elif category == "/Pattern":
+            self._pattern(thing, inherited, depth)
+        elif category == "/Shading":
+            self._shading(thing, depth)
+        return thing
+
+    def _instructions(self, stream: pikepdf.Stream) -> Iterator[tuple[str, Sequence[PdfObject]]]:
+        content = self._decoded(stream)
+        self._content_bytes += len(content)
+        if self._content_bytes > MOST_CONTENT_BYTES:
+            raise BadPdf(f"Page {self.number} of the PDF is too complex to be printed.")
+        before = pikepdf.settings.qpdf_limit_errors()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            try:
+                instructions = pikepdf.parse_content_stream(stream, _OPERATORS)
+            except (UserWarning, pikepdf.PdfError):
+                instructions = []
+                self._because("a damaged drawing")
+        if pikepdf.settings.qpdf_limit_errors() != before:
+            self._because("a damaged drawing")
+        for instruction in instructions:
+            yield str(instruction.operator), list(instruction.operands)
+
+    def _inline(self, image: PdfObject, resources: PdfObject, depth: int) -> None:
+        space = image.obj.get("/ColorSpace")
+        if isinstance(space, pikepdf.Name):
+            space = _resource(resources, "/ColorSpace", str(space)) or space
+        self._space(space, depth + 1)
+
+    def _xobject(self, thing: PdfObject, inherited: PdfObject, depth: int) -> None:
+        if not isinstance(thing, pikepdf.Stream):
+            return
+        subtype = thing.get("/Subtype")
+        if subtype == "/Image":
+            self._image(thing, depth)
+        elif subtype == "/Form":
+            self.form(thing, inherited, depth)
+        else:
+            self._because("PostScript")
+
+    def _image(self, image: pikepdf.Stream, depth: int) -> None:
+        if self._is_known(image, depth):
+            return
+        if "/OC" in image:
+            self._layer()
+        self._keep(image, entries.IMAGE)
+        self._pixels(image)
+        self._space(image.get("/ColorSpace"), depth)
+        for name in ("/SMask", "/Mask"):
+            mask = image.get(name)
+            if isinstance(mask, pikepdf.Stream):
+                self._image(mask, depth + 1)
+
+    def _pixels(self, image: pikepdf.Stream) -> None:
+        """Sizes that an image's two headers agree on, and that a press can take."""
+        width, height = _whole(image.get("/Width")), _whole(image.get("/Height"))
+        if width < 1 or height < 1:
+            return self._because("a damaged picture")
+        if width * height > _MOST_PIXELS:
+            raise BadPdf(f"Page {self.number} of the PDF holds a picture of {width} x {height} pixels.")
+        filters = _filters(image)
+        if "/JPXDecode" in filters:
+            return self._because("a JPEG 2000 picture")
+        if filters == ["/DCTDecode"]:
+            try:
+                head = read_jpeg_header(image.read_raw_bytes())
+            except BadImage:
+                return self._because("a damaged picture")
+            if (head.width, head.height) != (width, height):
+                return self._because("a damaged picture")
+        elif _OURS_TO_DECODE.issuperset(filters):
+            self._decoded(image)
+        return None
+
+    def _font(self, font: PdfObject, inherited: PdfObject, depth: int) -> None:
+        if not isinstance(font, pikepdf.Dictionary) or self._is_known(font, depth):
+            return None
+        self._keep(font, entries.FONT)
+        if font.get("/Subtype") == "/Type3":
+            return self._drawn_font(font, inherited, depth)
+        described: PdfObject = font
+        descendants = font.get("/DescendantFonts")
+        if isinstance(descendants, pikepdf.Array) and len(descendants):
+            described = descendants[0]
+            if isinstance(described, pikepdf.Dictionary):
+                self._keep(described, entries.FONT)
+        descriptor = described.get("/FontDescriptor") if isinstance(described, pikepdf.Dictionary) else None
+        is_embedded = False
+        if isinstance(descriptor, pikepdf.Dictionary):
+            self._keep(descriptor, entries.FONT_DESCRIPTOR)
+            files = [descriptor[name] for name in _FONT_FILES if name in descriptor]
+            is_embedded = any(isinstance(file, pikepdf.Stream) for file in files)
+            for file in files:
+                self._keep(file, entries.FONT_FILE)
+        if not is_embedded:
+            name = str(font.get("/BaseFont", "/of no name"))[1:]
+            self._because(f"the font {name[:60]}, which is not embedded")
+        return None
+
+    def _drawn_font(self, font: pikepdf.Dictionary, inherited: PdfObject, depth: int) -> None:
+        """A font whose letters are small drawings of their own, with one set of resources."""
+        resources = font.get("/Resources", inherited)
+        merged: dict[str, dict[str, PdfObject]] = {}
+        letters = font.get("/CharProcs")
+        for _, letter in sorted(letters.items()) if isinstance(letters, pikepdf.Dictionary) else []:
+            if isinstance(letter, pikepdf.Stream) and not self._is_known(letter, depth):
+                for category, things in self._content(letter, resources, depth + 1).items():
+                    merged.setdefault(category, {}).update(things.items())
+        font["/Resources"] = pikepdf.Dictionary(
+            {
+                category: pikepdf.Dictionary(dict(sorted(things.items())))
+                for category, things in merged.items()
+            }
+        )
+
+    def _graphics_state(self, state: PdfObject, inherited: PdfObject, depth: int) -> None:
+        if not isinstance(state, pikepdf.Dictionary) or self._is_known(state, depth):
+            return
+        self._keep(state, entries.GRAPHICS_STATE)
+        font = state.get("/Font")
+        if isinstance(font, pikepdf.Array) and len(font):
+            self._font(font[0], inherited, depth)
+        mask = state.get("/SMask")
+        if isinstance(mask, pikepdf.Dictionary):
+            self._keep(mask, entries.SOFT_MASK)
+            drawn: PdfObject = mask.get("/G")
+            if isinstance(drawn, pikepdf.Stream):
+                self.form(drawn, inherited, depth + 1)
+
+    def _pattern(self, pattern: PdfObject, inherited: PdfObject, depth: int) -> None:
+        if isinstance(pattern, pikepdf.Stream):
+            self.form(pattern, inherited, depth)
+        elif isinstance(pattern, pikepdf.Dictionary) and not self._is_known(pattern, depth):
+            self._keep(pattern, entries.PATTERN)
+            self._shading(pattern.get("/Shading"), depth + 1)
+            self._graphics_state(pattern.get("/ExtGState"), inherited, depth + 1)
+
+    def _shading(self, shading: PdfObject, depth: int) -> None:
+        if isinstance(shading, pikepdf.Dictionary | pikepdf.Stream) and not self._is_known(shading, depth):
+            self._keep(shading, entries.SHADING)
+            self._space(shading.get("/ColorSpace"), depth)
+
+    def _space(self, space: PdfObject, depth: int) -> None:
+        """A colour space, and those on which it rests."""
+        if depth > _DEEPEST:
+            raise BadPdf(f"Page {self.number} of the PDF is nested too deeply.")
+        if isinstance(space, pikepdf.Name):
+            if space in ("/DeviceCMYK", "/CMYK"):
+                self._because(CMYK)
+        elif isinstance(space, pikepdf.Array) and len(space):
+            family = space[0]
+            if family == "/ICCBased" and len(space) > 1 and isinstance(space[1], pikepdf.Stream):
+                self._keep(space[1], entries.PROFILE)
+            elif family in ("/Indexed", "/I", "/Pattern") and len(space) > 1:
+                self._space(space[1], depth + 1)
+            elif family in ("/Separation", "/DeviceN") and len(space) > 2:
+                self._space(space[2], depth + 1)
+            elif len(space) == 1:
+                self._space(family, depth + 1)
+
+    def _decoded(self, stream: pikepdf.Stream) -> bytes:
+        try:
+            decoded: bytes = stream.read_bytes()
+        except (pikepdf.PdfError, pikepdf.DataDecodingError) as error:
+            raise BadPdf(f"Page {self.number} of the PDF is damaged or too complex.") from error
+        return decoded
+
+    def _layer(self) -> None:
+        if self.has_hidden_layers:
+            self._because(LAYERS)
+
+    def _because(self, reason: str) -> None:
+        self.reasons[reason] = None
+
+    def _is_known(self, thing: PdfObject, depth: int) -> bool:
+        """Whether it has been here before; every thing counts towards what one page may hold."""
+        if depth > _DEEPEST:
+            raise BadPdf(f"Page {self.number} of the PDF is nested too deeply.")
+        self._things += 1
+        if self._things > _MOST_THINGS:
+            raise BadPdf(f"Page {self.number} of the PDF is too complex to be printed.")
+        if not thing.is_indirect:
+            return False
+        known = thing.objgen in self._seen
+        self._seen.add(thing.objgen)
+        return known
+
+
+def _name_in(operands: Sequence[PdfObject], operator: str) -> str | None:
+    """The resource that an instruction names: a font comes first, a pattern or a property list last."""
+    if not len(operands):
+        return None
+    operand = operands[0] if operator == "Tf" else operands[-1]
+    return str(operand) if isinstance(operand, pikepdf.Name) else None
+
+
+def _resource(resources: PdfObject, category: str, name: str | None) -> PdfObject:
+    if name is None or not isinstance(resources, pikepdf.Dictionary):
+        return None
+    things = resources.get(category)
+    return things.get(name) if isinstance(things, pikepdf.Dictionary) else None
+
+
+def _whole(number: PdfObject) -> int:
+    return number if isinstance(number, int) else 0
+
+
+def _filters(stream: pikepdf.Stream) -> list[str]:
+    filters = stream.get("/Filter")
+    if isinstance(filters, pikepdf.Array):
+        return [str(name) for name in filters]
+    return [] if filters is None else [str(filters)]

@@ -1,0 +1,176 @@
+"""Files in the making: the printed sheets of a batch, and the envelopes that go around them."""
+
+import hashlib
+from dataclasses import dataclass
+
+from quillpost.composition.art.forms import page_forms
+from quillpost.composition.art.picture import covering, read_picture
+from quillpost.composition.content import Design
+from quillpost.composition.hands.collection import Hands
+from quillpost.composition.hands.hand import BAR_FONT, HAND_FONT, PLAIN_FONT
+from quillpost.composition.hands.plain import Lettering, PlainFace
+from quillpost.composition.hands.vocabulary import Vocabulary
+from quillpost.composition.pages.drawing import masked, shared, to_trim
+from quillpost.composition.pages.sides import Side
+from quillpost.composition.pdf.bars import embed_bars
+from quillpost.composition.pdf.fonts import embed
+from quillpost.composition.pdf.intent import default_spaces, icc_space
+from quillpost.composition.pdf.metadata import Press
+from quillpost.composition.pdf.writer import PdfFile
+
+_DEVICE_SPACES = {1: b"/DeviceGray", 3: b"/DeviceRGB"}
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """One page of every copy of a design; its `entries` end in the open list of its contents."""
+
+    side: Side
+    entries: bytes
+    is_personal: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _PlacedPicture:
+    """A picture that the file already holds, without its pixels."""
+
+    number: int
+    width: int
+    height: int
+    orientation: int
+
+
+class Inks:
+    """The hands and the plain face as one batch uses them."""
+
+    def __init__(self, hands: Hands) -> None:
+        self._hands = hands
+        self._vocabularies: dict[int, Vocabulary] = {}
+        self.plain = Lettering(hands.plain)
+
+    def vocabulary(self, style: int) -> Vocabulary:
+        if style not in self._vocabularies:
+            self._vocabularies[style] = Vocabulary(self._hands.hand(style))
+        return self._vocabularies[style]
+
+    def embed_all(self, pdf: PdfFile) -> tuple[dict[int, int], bytes]:
+        """Put all fonts that were used into a file: the hands by style, and the others as resources."""
+        hands = {
+            style: embed(pdf, vocabulary.hand.prepared, vocabulary.used)
+            for style, vocabulary in self._vocabularies.items()
+            if vocabulary.used
+        }
+        others = b"".join(
+            b"%b %d 0 R" % (font, embed(pdf, face.prepared, face.numbers(letters)))
+            for font, (face, letters) in self._plain_letters().items()
+        )
+        return hands, others + b"%b %d 0 R" % (BAR_FONT, embed_bars(pdf))
+
+    def _plain_letters(self) -> dict[bytes, tuple[PlainFace, set[str]]]:
+        """What was set in faces other than the hands, by font."""
+        found = {PLAIN_FONT: (self.plain.face, set(self.plain.letters))}
+        for vocabulary in self._vocabularies.values():
+            for font, letters in vocabulary.borrowed.items():
+                found.setdefault(font, (vocabulary.hand.others[font], set()))[1].update(letters)
+        return {font: known for font, known in sorted(found.items()) if known[1]}
+
+
+class BatchFile:
+    """One PDF of a batch; fonts, pictures and a design's own content are written once."""
+
+    def __init__(self, inks: Inks, press: Press | None) -> None:
+        self._inks = inks
+        self._pdf = PdfFile(press)
+        self._spaces = default_spaces(self._pdf, press.intent) if press else b""
+        self._pictures: dict[bytes, _PlacedPicture] = {}
+        self._forms: dict[bytes, list[int]] = {}
+        self._resources: dict[tuple[int, int | None], int] = {}
+        self.page_count = 0
+
+    def prepare(self, side: Side, design: Design) -> Sheet:
+        """A side with all that the design's copies share."""
+        picture = design.front if side.art == "front" else design.background if side.art else None
+        placed = self._picture(picture) if picture else None
+        art = _art(side, placed) if placed else b""
+        content = shared(side, design, art, self._inks.vocabulary(design.hand), self._inks.plain)
+        number = placed.number if placed else None
+        return self._sheet(side, design, content, number, is_personal=side.is_personal)
+
+    def prepare_pages(self, side: Side, design: Design) -> list[Sheet]:
+        """One sheet for each page of the design's own PDF."""
+        if design.pages is None:
+            return []
+        digest = hashlib.sha256(design.pages).digest()
+        if digest not in self._forms:
+            self._forms[digest] = page_forms(self._pdf, design.pages, default_spaces=self._spaces)
+        return [
+            self._sheet(side, design, b"/P%d Do\n" % form, form, is_personal=False)
+            for form in self._forms[digest]
+        ]
+
+    def begin_piece(self, item_id: int, product: bytes) -> None:
+        self._pdf.begin_part(b"%d" % item_id, product)
+
+    def add(self, sheet: Sheet, personal: bytes) -> None:
+        own = b" %d 0 R" % self._pdf.add_stream(personal) if personal else b""
+        self._pdf.put_page(sheet.entries, own)
+        self.page_count += 1
+
+    def finish(self) -> bytes:
+        hands, others = self._inks.embed_all(self._pdf)
+        for (style, picture), number in self._resources.items():
+            hand = b"%b %d 0 R" % (HAND_FONT, hands[style]) if style in hands else b""
+            drawn = b"/XObject<</P%d %d 0 R>>" % (picture, picture) if picture else b""
+            self._pdf.put(number, b"<</Font<<%b%b>>%b%b>>" % (hand, others, drawn, self._spaces))
+        return self._pdf.finish()
+
+    def _sheet(
+        self, side: Side, design: Design, content: bytes, picture: int | None, *, is_personal: bool
+    ) -> Sheet:
+        """`picture` is the one object that the content draws, if any; what fonts it needs is known later."""
+        key = (design.hand, picture)
+        if key not in self._resources:
+            self._resources[key] = self._pdf.reserve()
+        media = b"[0 0 %.2f %.2f]" % (side.bleed_box.width, side.bleed_box.height)
+        trim = b"[%.2f %.2f %.2f %.2f]" % (
+            side.bleed,
+            side.bleed,
+            side.bleed + side.trim.width,
+            side.bleed + side.trim.height,
+        )
+        number = self._pdf.add_stream(to_trim(side) + content)
+        entries = b"/MediaBox%b/BleedBox%b/TrimBox%b/Resources %d 0 R/Contents[%d 0 R" % (
+            media,
+            media,
+            trim,
+            self._resources[key],
+            number,
+        )
+        return Sheet(side, entries, is_personal)
+
+    def _picture(self, data: bytes) -> _PlacedPicture:
+        """Known by its digest: designs of many orders share their art, and its bytes need not stay."""
+        digest = hashlib.sha256(data).digest()
+        if digest not in self._pictures:
+            picture = read_picture(data)
+            space = _DEVICE_SPACES[picture.components]
+            if picture.profile is not None:
+                space = icc_space(self._pdf, picture.profile, picture.components)
+            entries = b"/Type/XObject/Subtype/Image/Width %d/Height %d/ColorSpace%b%b" % (
+                picture.width,
+                picture.height,
+                space,
+                picture.entries,
+            )
+            number = self._pdf.add_stream(picture.data, entries, is_compressed=True)
+            self._pictures[digest] = _PlacedPicture(
+                number, picture.width, picture.height, picture.orientation
+            )
+        return self._pictures[digest]
+
+
+def _art(side: Side, picture: _PlacedPicture) -> bytes:
+    """The picture over its area, kept out of the zones that must stay free of ink."""
+    area = side.art_area or side.bleed_box
+    matrix = covering(picture.width, picture.height, picture.orientation, area)
+    return b"q %b %b /P%d Do Q\n" % (masked(area, side.ink_free), matrix, picture.number)

@@ -1,0 +1,123 @@
+"""One side of a piece as operators: what all copies of a design share, and what is one recipient's alone."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from quillpost.composition.content import Addressee, Copy, Design
+from quillpost.composition.geometry import Box
+from quillpost.composition.hands.plain import Lettering
+from quillpost.composition.hands.vocabulary import Vocabulary
+from quillpost.composition.marks.qr import QrEncoder, draw_qr
+from quillpost.composition.pages import front, furniture, giftcard
+from quillpost.composition.pages.layout import Passage, Sizes
+from quillpost.composition.pages.sides import Side
+
+_PASSAGES_A_PIECE = 3
+_QR_MARGIN = 4.0
+_PANEL_MARGIN = 3.0
+
+# On an envelope a person writes neither tiny nor across all of it.
+_ADDRESS_SIZES = Sizes(10.0, 19.0)
+_RETURN_SIZES = Sizes(8.0, 12.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Codes:
+    """What machines read on one copy, ready to be drawn."""
+
+    bars: bytes | None
+    qr: QrEncoder
+
+
+def to_trim(side: Side) -> bytes:
+    """Moves the origin from the corner of the sheet to that of the finished piece."""
+    return b"1 0 0 1 %.2f %.2f cm\n" % (side.bleed, side.bleed) if side.bleed else b""
+
+
+def shared(side: Side, design: Design, art: bytes, vocabulary: Vocabulary, face: Lettering) -> bytes:
+    """What every copy has on this side; `art` draws the picture, or is empty without one."""
+    parts = [art]
+    if side.art == "front" and not art and side.message is None:
+        greeting = front.Penned(*vocabulary.line(front.GREETING))
+        paper = side.art_area or side.bleed_box
+        parts.append(front.draw_plain_front(side.shown, paper, greeting, design.sender, face))
+    if side.divider:
+        parts.append(furniture.draw_divider(side.divider))
+    if side.return_address and not side.handwritten:
+        parts.append(_return_address(side, side.return_address, design, face, over_art=bool(art)))
+    if side.indicia:
+        parts.append(furniture.draw_indicia(design.indicia, side.indicia, face))
+    if side.opt_out and design.opt_out:
+        parts.append(furniture.draw_opt_out(design.opt_out, side.opt_out, face))
+    if side.card and design.giftcard:
+        parts.append(giftcard.draw_card(side.card, design.giftcard, face))
+    return b"".join(parts)
+
+
+def personal(side: Side, design: Design, copy: Copy, codes: Codes, face: Lettering) -> bytes:
+    """What only this copy has, but for its handwriting."""
+    parts = []
+    if side.address and not side.handwritten:
+        parts.append(furniture.draw_address(copy.addressee, side.address, face))
+    if side.barcode and codes.bars:
+        parts.append(furniture.draw_bars(codes.bars, side.barcode))
+    if side.qr and copy.qr_url is not None:
+        if _has_art(side, design):
+            parts.append(white(side.qr.grown(_QR_MARGIN)))
+        parts.append(draw_qr(codes.qr.encode(copy.qr_url), side.qr))
+    if side.card and copy.claim:
+        symbol = codes.qr.encode(copy.claim.url)
+        parts.append(giftcard.draw_claim(side.card, copy.claim, symbol, face))
+    return b"".join(parts)
+
+
+def message_passage(
+    side: Side, design: Design, text: str, item_id: int, *, qr: bool, sizes: Sizes, is_even: bool
+) -> Passage | None:
+    """The message in its place on this side, if it has one."""
+    box = side.message_box(qr=qr)
+    if not box or not text:
+        return None
+    return Passage("message", text, box, sizes, design.ink, _PASSAGES_A_PIECE * item_id, is_even)
+
+
+def address_passage(
+    side: Side, design: Design, addressee: Addressee, item_id: int, *, is_even: bool
+) -> Passage | None:
+    """The address on a side where it is in the hand."""
+    lines = furniture.written_lines(addressee)
+    if not side.handwritten or not side.address or not lines:
+        return None
+    seed = _PASSAGES_A_PIECE * item_id + 1
+    return Passage("address", "\n".join(lines), side.address, _ADDRESS_SIZES, design.ink, seed, is_even)
+
+
+def return_passage(side: Side, design: Design, item_id: int, *, is_even: bool) -> Passage | None:
+    """The return address on such a side."""
+    lines, box = furniture.written_return_lines(design.return_address), side.return_address
+    if not side.handwritten or not box or not lines:
+        return None
+    seed = _PASSAGES_A_PIECE * item_id + 2
+    return Passage("return address", "\n".join(lines), box, _RETURN_SIZES, design.ink, seed, is_even)
+
+
+def masked(area: Box, holes: Sequence[Box]) -> bytes:
+    """A clip that keeps art inside its area and, by the even-odd rule, out of the holes."""
+    return b" ".join(furniture.rectangle(box) for box in (area, *holes)) + b" W* n"
+
+
+def white(box: Box) -> bytes:
+    """A quiet panel, so that a reader finds its contrast over any background."""
+    return b"q 1 g %b f Q\n" % furniture.rectangle(box)
+
+
+def _has_art(side: Side, design: Design) -> bool:
+    picture = {"front": design.front, "background": design.background}.get(side.art or "")
+    return picture is not None
+
+
+def _return_address(side: Side, box: Box, design: Design, face: Lettering, *, over_art: bool) -> bytes:
+    drawn = furniture.draw_return_address(design.return_address, box, face)
+    panel = furniture.return_panel(design.return_address, box, face) if over_art else None
+    is_clear = any(zone.contains(box) for zone in side.ink_free)
+    return drawn if panel is None or is_clear else white(panel.grown(_PANEL_MARGIN)) + drawn

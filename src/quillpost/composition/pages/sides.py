@@ -1,0 +1,102 @@
+"""What a piece is made of: printed sides, and where everything on each of them goes."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from quillpost.composition.geometry import INCH, Box
+
+QR_QUIET = INCH / 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """One printed side of a sheet. Points, from the lower left of the trim; None is not there.
+
+    `art` says which picture lies under everything, "front" or "background", and `art_area`
+    where, with its bleed. In the `ink_free` zones there is no art, and nothing prints but the
+    addresses and the barcode. On a `handwritten` side the addresses are in the hand. `panel`
+    is the part of a folded sheet that a preview shows; without one it shows the whole trim.
+    """
+
+    name: str
+    trim: Box
+    bleed: float = 0.0
+    art: str | None = None
+    art_area: Box | None = None
+    message: Box | None = None
+    message_above_qr: Box | None = None
+    divider: Box | None = None
+    return_address: Box | None = None
+    indicia: Box | None = None
+    address: Box | None = None
+    barcode: Box | None = None
+    qr: Box | None = None
+    card: Box | None = None
+    opt_out: Box | None = None
+    ink_free: tuple[Box, ...] = ()
+    handwritten: bool = False
+    panel: Box | None = None
+
+    @property
+    def bleed_box(self) -> Box:
+        return self.trim.grown(self.bleed)
+
+    @property
+    def is_personal(self) -> bool:
+        """Whether anything on this side differs from one recipient to the next."""
+        return any((self.message, self.address, self.barcode, self.qr, self.card))
+
+    @property
+    def shown(self) -> Box:
+        """What a preview shows of this side."""
+        return self.panel or self.trim
+
+    def message_box(self, *, qr: bool) -> Box | None:
+        """Where the handwriting goes; it ends above the QR code on a piece that has one."""
+        return self.message_above_qr if qr and self.qr else self.message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """One kind of mail. `sides` are its printed sheets in order.
+
+    Letters have further sheets: `extra` for each additional page, and `address_sheet` before a
+    letter that is the sender's PDF alone, whose window would show no address. `previews` names
+    the side behind each preview. `product` is the kind of piece in the print file's document
+    parts, `stock` the paper on the print ticket.
+    """
+
+    name: str
+    title: str
+    product: str
+    stock: str
+    sides: tuple[Side, ...]
+    extra: Side | None = None
+    address_sheet: Side | None = None
+    envelope: Side | None = None
+    previews: Mapping[str, str]
+
+    def side(self, name: str) -> Side:
+        """The side of that name, among all that can be printed."""
+        return next(side for side in self.every_side() if side.name == name)
+
+    def every_side(self) -> Iterator[Side]:
+        yield from self.sides
+        yield from filter(None, (self.extra, self.address_sheet, self.envelope))
+
+    def art_areas(self, art: str) -> list[Box]:
+        """Where the picture of that name lies, "front" or "background"."""
+        return [side.art_area for side in self.sides if side.art == art and side.art_area]
+
+    @property
+    def message_side(self) -> Side:
+        """The side that the handwriting is on."""
+        return next(side for side in self.sides if side.message)
+
+
+def above_qr(message: Box, qr: Box) -> Box:
+    """What is left of the message's box over a QR code in its lower corner; all of it beside one."""
+    if not message.meets(qr.grown(QR_QUIET)):
+        return message
+    bottom = qr.top + QR_QUIET
+    return replace(message, bottom=bottom, height=message.top - bottom)

@@ -1,0 +1,58 @@
+"""Pictures as PNG, fast: one filter for all rows, computed at once, and a quick deflate."""
+
+import struct
+import zlib
+
+import numpy as np
+import numpy.typing as npt
+from isal import isal_zlib
+
+Pixels = npt.NDArray[np.uint8]
+
+_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+_GREY, _RGB = 0, 2
+_UP = 2
+_LEVEL = 1
+_SAMPLED = 16
+_METRE = 1 / 0.0254
+
+
+def encode_png(pixels: Pixels, *, dpi: float) -> bytes:
+    """Rows of grey values, or rows of red, green and blue, as a PNG that knows its resolution."""
+    height, width = pixels.shape[:2]
+    kind = _GREY if pixels.ndim == 2 else _RGB
+    density = round(dpi * _METRE)
+    return b"".join(
+        (
+            _SIGNATURE,
+            _chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, kind, 0, 0, 0)),
+            _chunk(b"pHYs", struct.pack(">IIB", density, density, 1)),
+            _chunk(b"IDAT", isal_zlib.compress(_filtered(pixels), _LEVEL)),
+            _chunk(b"IEND", b""),
+        )
+    )
+
+
+def grey_where_it_is(pixels: Pixels) -> Pixels:
+    """The picture without its colours if it has none: a third of the bytes."""
+    # A few rows tell most coloured pictures; only one that seems grey is looked at in full.
+    return pixels[:, :, 0] if _is_grey(pixels[::_SAMPLED]) and _is_grey(pixels) else pixels
+
+
+def _is_grey(pixels: Pixels) -> bool:
+    red, green, blue = pixels[:, :, 0], pixels[:, :, 1], pixels[:, :, 2]
+    return np.array_equal(red, green) and np.array_equal(green, blue)
+
+
+def _filtered(pixels: Pixels) -> bytes:
+    """Each row as its difference from the one above."""
+    rows = pixels.reshape(len(pixels), -1)
+    filtered = np.empty((len(rows), rows.shape[1] + 1), np.uint8)
+    filtered[:, 0] = _UP
+    filtered[0, 1:] = rows[0]
+    np.subtract(rows[1:], rows[:-1], out=filtered[1:, 1:])
+    return filtered.tobytes()
+
+
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(data, zlib.crc32(kind)))

@@ -1,0 +1,352 @@
+"""What the rest of the service asks of composition: does it fit, how does it look, print it."""
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, TypeVar
+
+import numpy as np
+
+from quillpost.composition.batch import BatchFile, Inks, Sheet
+from quillpost.composition.content import BALLPOINTS, Addressee, Copy, Design
+from quillpost.composition.hands.collection import Hands
+from quillpost.composition.hands.plain import Lettering
+from quillpost.composition.hands.vocabulary import Vocabulary
+from quillpost.composition.marks.barcode import encode_many
+from quillpost.composition.marks.qr import QrEncoder
+from quillpost.composition.pages import furniture
+from quillpost.composition.pages.drawing import (
+    Codes,
+    address_passage,
+    message_passage,
+    personal,
+    return_passage,
+)
+from quillpost.composition.pages.layout import DoesNotFit, Passage, Sizes, chunks, does_not_fit
+from quillpost.composition.pages.sides import Piece, Side
+from quillpost.composition.pages.writing import write
+from quillpost.composition.pdf.intent import SRGB, OutputIntent
+from quillpost.composition.pdf.metadata import Press
+from quillpost.composition.pdf.objects import text_string
+from quillpost.composition.pdf.raster import rasterise
+from quillpost.composition.words.variables import Template, compile_text
+
+Key = TypeVar("Key", bound=Hashable)
+
+_COPIES_AT_ONCE = 1_000
+
+# No piece takes so many letters: such a message is not even laid out.
+_MOST_LETTERS = 20_000
+_LETTERS_A_LINE = 60
+_LOOKED_AT_ONCE = 500
+PREVIEW_DPI = 150
+
+
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """A batch as files. For each copy its first and its last page, counted from 1.
+
+    `envelopes` has one page a copy, in the same order; pieces without an envelope have no such file.
+    """
+
+    sheets: bytes
+    pages: list[tuple[int, int]]
+    envelopes: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Previews:
+    """PNGs by the names of what they show, in reading order."""
+
+    sides: dict[str, bytes]
+    envelope: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Misfits:
+    """All that is too long for a piece: what is the sender's, and by recipient messages and addresses."""
+
+    sender: DoesNotFit | None
+    messages: dict[int, DoesNotFit]
+    addresses: dict[int, DoesNotFit]
+
+
+class Studio:
+    """Everything that it takes to draw: the hands, the pieces' templates, the press's colours."""
+
+    def __init__(self, hands: Hands, pieces: Mapping[str, Piece], intent: OutputIntent = SRGB) -> None:
+        self.hands = hands
+        self.pieces = pieces
+        self._intent = intent
+        self._plain_fronts: dict[tuple[str, int], bytes] = {}
+
+    def wordings(self, design: Design, addressees: Sequence[Addressee]) -> list[str]:
+        """The message as each of them reads it."""
+        text = compile_text(design.message)
+        return [text.fill(addressee, design.sender) for addressee in addressees]
+
+    def misfits(self, design: Design, addressees: Sequence[Addressee], *, qr: bool) -> Misfits:
+        """What does not fit. A design without misfits always composes for these addressees."""
+        check = _Check(self, design)
+        return Misfits(check.sender(), check.messages(addressees, qr=qr), check.addresses(addressees))
+
+    def compose(
+        self, designs: Mapping[Any, Design], copies: Sequence[Copy], *, title: str, made_at: datetime
+    ) -> Printed:
+        """Print-ready files of the copies, in the order given. Designs have keys of any kind."""
+        return _Job(self, designs, Press(title, made_at, self._intent)).run(copies)
+
+    def preview(
+        self, design: Design, copy: Copy, *, dpi: int = PREVIEW_DPI, only: str | None = None
+    ) -> Previews:
+        """The finished piece, drawn from the very pages that would print.
+
+        `only` names the one side that is wanted, as the piece's previews name it.
+        """
+        job = _Job(self, {0: design}, None, only=only and self.pieces[design.piece].previews[only])
+        printed = job.run([replace(copy, design=0)])
+        sheets, envelope = job.looks[0].sheets, job.looks[0].envelope
+        pictures = rasterise(printed.sheets, dpi=dpi, crops=[sheet.side.shown for sheet in sheets])
+        sides = dict(zip(self._names(design, sheets), pictures, strict=True))
+        wrapped = rasterise(printed.envelopes, dpi=dpi)[0] if printed.envelopes and envelope else None
+        return Previews(sides, wrapped)
+
+    def plain_front(self, piece: str, *, dpi: int) -> bytes:
+        """The first side of a piece without art and without a signature, drawn once and then remembered."""
+        if (piece, dpi) not in self._plain_fronts:
+            design = Design(piece=piece, message="", ink=BALLPOINTS["blue"].ink)
+            drawn = self.preview(design, Copy(item_id=0, design=0, addressee=Addressee()), dpi=dpi)
+            self._plain_fronts[piece, dpi] = next(iter(drawn.sides.values()))
+        return self._plain_fronts[piece, dpi]
+
+    def handwriting_of(self, design: Design) -> tuple[Sizes, bool]:
+        """At which sizes the hand may write, and whether evenly: a choice that only AI hands have."""
+        if self.hands.styles[design.hand].kind != "AI":
+            return Sizes.named("auto"), False
+        return Sizes.named(design.font_size), not design.realism
+
+    def _names(self, design: Design, sheets: Sequence[Sheet]) -> list[str]:
+        """A side's own name in previews; further pages are counted."""
+        by_side = {side: name for name, side in self.pieces[design.piece].previews.items()}
+        return [
+            by_side.get(sheet.side.name, sheet.side.name) if sheet.side.name != "page" else f"page {number}"
+            for number, sheet in enumerate(sheets, start=1)
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """A design as its copies are made from it."""
+
+    design: Design
+    piece: Piece
+    text: Template
+    message_side: Side | None
+    sizes: Sizes
+    is_even: bool
+    product: bytes
+    sheets: list[Sheet]
+    envelope: Sheet | None
+
+
+class _Check:
+    """Whether one design's texts fit its piece."""
+
+    def __init__(self, studio: Studio, design: Design) -> None:
+        self._studio = studio
+        self._design = design
+        self._piece = studio.pieces[design.piece]
+        self._sides = list(self._piece.every_side())
+        self._face = Lettering(studio.hands.plain)
+        self._vocabulary = Vocabulary(studio.hands.hand(design.hand))
+        self._sizes, self._is_even = studio.handwriting_of(design)
+
+    def sender(self) -> DoesNotFit | None:
+        try:
+            for side in self._sides:
+                if side.return_address and not side.handwritten:
+                    furniture.draw_return_address(
+                        self._design.return_address, side.return_address, self._face
+                    )
+                if side.indicia:
+                    furniture.draw_indicia(self._design.indicia, side.indicia, self._face)
+                if side.opt_out and self._design.opt_out:
+                    furniture.draw_opt_out(self._design.opt_out, side.opt_out, self._face)
+        except DoesNotFit as too_long:
+            return too_long
+        written = [return_passage(side, self._design, 0, is_even=self._is_even) for side in self._sides]
+        return self._unfit([(None, passage) for passage in written if passage]).get(None)
+
+    def messages(self, addressees: Sequence[Addressee], *, qr: bool) -> dict[int, DoesNotFit]:
+        """Recipients with the same words share one look; it ends with the first that are too long.
+
+        A message that fits above a QR code fits without one, too.
+        """
+        if self._design.pdf_only:
+            return {}
+        own = self._studio.wordings(self._design, addressees)
+        side, sizes, is_even = self._piece.message_side, self._sizes, self._is_even
+        distinct = list(dict.fromkeys(own))
+        unfit: dict[str, DoesNotFit] = {}
+        for start in range(0, len(distinct), _LOOKED_AT_ONCE):
+            some = distinct[start : start + _LOOKED_AT_ONCE]
+            unfit = {words: self._far_too_long(words) for words in some if len(words) > _MOST_LETTERS}
+            found = [
+                (words, message_passage(side, self._design, words, 0, qr=qr, sizes=sizes, is_even=is_even))
+                for words in some
+                if words not in unfit
+            ]
+            unfit |= self._unfit([(words, passage) for words, passage in found if passage])
+            if unfit:
+                break
+        return {place: unfit[words] for place, words in enumerate(own) if words in unfit}
+
+    def _far_too_long(self, words: str) -> DoesNotFit:
+        return DoesNotFit(
+            len(words) // _LETTERS_A_LINE,
+            f"The message has {len(words):,} characters with its variables filled,"
+            f" far too many for a {self._piece.title}.",
+        )
+
+    def addresses(self, addressees: Sequence[Addressee]) -> dict[int, DoesNotFit]:
+        unfit: dict[int, DoesNotFit] = {}
+        passages = []
+        for place, addressee in enumerate(addressees):
+            for side in self._sides:
+                passage = address_passage(side, self._design, addressee, 0, is_even=self._is_even)
+                if passage:
+                    passages.append((place, passage))
+                if side.address and not side.handwritten:
+                    try:
+                        furniture.draw_address(addressee, side.address, self._face)
+                    except DoesNotFit as too_long:
+                        unfit[place] = too_long
+        return unfit | self._unfit(passages)
+
+    def _unfit(self, passages: Sequence[tuple[Key, Passage]]) -> dict[Key, DoesNotFit]:
+        unfit = {}
+        for places, layout in chunks(self._vocabulary, [passage for _, passage in passages]):
+            for row in np.flatnonzero(~layout.fits).tolist():
+                unfit[passages[places[row]][0]] = does_not_fit(layout, row, self._piece.title)
+        return unfit
+
+
+class _Job:
+    """One batch on its way into files; without a press they are plain PDFs for the eye alone."""
+
+    def __init__(
+        self,
+        studio: Studio,
+        designs: Mapping[Any, Design],
+        press: Press | None,
+        *,
+        only: str | None = None,
+    ) -> None:
+        self._studio = studio
+        self._only = only
+        self._designs = designs
+        self._inks = Inks(studio.hands)
+        self._sheets = BatchFile(self._inks, press)
+        self._envelopes = BatchFile(self._inks, press)
+        self._qr = QrEncoder()
+        self.looks: dict[Hashable, _Look] = {}
+
+    def run(self, copies: Sequence[Copy]) -> Printed:
+        self.looks = {
+            key: self._look(self._designs[key]) for key in dict.fromkeys(copy.design for copy in copies)
+        }
+        pages: list[tuple[int, int]] = []
+        for start in range(0, len(copies), _COPIES_AT_ONCE):
+            pages += self._add(copies[start : start + _COPIES_AT_ONCE])
+        envelopes = self._envelopes.finish() if self._envelopes.page_count else None
+        return Printed(self._sheets.finish(), pages, envelopes)
+
+    def _look(self, design: Design) -> _Look:
+        piece = self._studio.pieces[design.piece]
+        return _Look(
+            design,
+            piece,
+            compile_text(design.message),
+            None if design.pdf_only else piece.message_side,
+            *self._studio.handwriting_of(design),
+            text_string(piece.product),
+            self._prepared(design, piece),
+            self._envelopes.prepare(piece.envelope, design) if piece.envelope and not self._only else None,
+        )
+
+    def _prepared(self, design: Design, piece: Piece) -> list[Sheet]:
+        sides = piece.sides
+        if design.pdf_only:
+            # A window must show an address; where there is none, the PDF alone is the letter.
+            sides = (piece.address_sheet,) if piece.address_sheet else ()
+        if self._only:
+            return [self._sheets.prepare(side, design) for side in sides if side.name == self._only]
+        pages = self._sheets.prepare_pages(piece.extra, design) if piece.extra else []
+        return [self._sheets.prepare(side, design) for side in sides] + pages
+
+    def _add(self, copies: Sequence[Copy]) -> Iterator[tuple[int, int]]:
+        written = self._written(copies)
+        bars = self._bars(copies)
+        for place, copy in enumerate(copies):
+            look = self.looks[copy.design]
+            codes = Codes(bars[place], self._qr)
+            first = self._sheets.page_count + 1
+            self._sheets.begin_piece(copy.item_id, look.product)
+            for sheet in look.sheets:
+                self._sheets.add(sheet, self._personal(sheet, look, copy, codes, written[place]))
+            if look.envelope:
+                self._envelopes.begin_piece(copy.item_id, look.product)
+                own = self._personal(look.envelope, look, copy, codes, written[place])
+                self._envelopes.add(look.envelope, own)
+            yield first, self._sheets.page_count
+
+    def _personal(
+        self, sheet: Sheet, look: _Look, copy: Copy, codes: Codes, written: dict[str, bytes]
+    ) -> bytes:
+        if not sheet.is_personal:
+            return b""
+        own = personal(sheet.side, look.design, copy, codes, self._inks.plain)
+        return written.get(sheet.side.name, b"") + own
+
+    def _bars(self, copies: Sequence[Copy]) -> list[bytes | None]:
+        tracked = [(copy.tracking, copy.routing) for copy in copies if copy.tracking is not None]
+        bars = iter(encode_many(tracked))
+        return [next(bars) if copy.tracking is not None else None for copy in copies]
+
+    def _written(self, copies: Sequence[Copy]) -> list[dict[str, bytes]]:
+        """All handwriting of the copies, by side: laid out together, as that is many times faster."""
+        written: list[dict[str, bytes]] = [{} for _ in copies]
+        by_style: dict[int, list[tuple[int, str, Passage]]] = {}
+        for place, copy in enumerate(copies):
+            look = self.looks[copy.design]
+            passages = by_style.setdefault(look.design.hand, [])
+            passages += [(place, side, passage) for side, passage in _passages(look, copy)]
+        for style, found in by_style.items():
+            vocabulary = self._inks.vocabulary(style)
+            for group, layout in chunks(vocabulary, [passage for *_, passage in found]):
+                for row in np.flatnonzero(~layout.fits).tolist():
+                    title = self.looks[copies[found[group[row]][0]].design].piece.title
+                    raise does_not_fit(layout, row, title)
+                for number, operators in zip(group, write(vocabulary, layout), strict=True):
+                    place, side, _ = found[number]
+                    written[place][side] = written[place].get(side, b"") + operators
+        return written
+
+
+def _passages(look: _Look, copy: Copy) -> list[tuple[str, Passage]]:
+    """Everything on this copy that is in the hand, with the name of its side."""
+    design, is_even, found = look.design, look.is_even, []
+    side = look.message_side
+    if side is not None:
+        words = look.text.fill(copy.addressee, design.sender)
+        passage = message_passage(
+            side, design, words, copy.item_id, qr=copy.qr_url is not None, sizes=look.sizes, is_even=is_even
+        )
+        if passage:
+            found.append((side.name, passage))
+    if look.envelope:
+        side = look.envelope.side
+        address = address_passage(side, design, copy.addressee, copy.item_id, is_even=is_even)
+        sender = return_passage(side, design, copy.item_id, is_even=is_even)
+        found += [(side.name, passage) for passage in (address, sender) if passage]
+    return found

@@ -1,0 +1,182 @@
+"""A fresh installation: hands get ready while the service answers, through every kind of end."""
+
+import asyncio
+import fcntl
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from processes import PATIENCE, Command, Nursery, answers, free_port, until
+
+from makers import postcard
+from quillpost import preparation
+from quillpost.composition.hands.catalogue import PLAIN, STYLES
+from quillpost.composition.hands.prepared import Prepared
+from stocked_faces import NO_PACKAGES, file_of, hands_in, stock
+
+MARCO, GRACE = (next(style for style in STYLES if style.name == name) for name in ("Marco", "Grace"))
+
+pytestmark = pytest.mark.skipif(
+    not Path("/proc/self/environ").exists(), reason="processes are found through /proc"
+)
+
+
+class Server:
+    """`quillpost serve` over a database that is there."""
+
+    def __init__(self, nursery: Nursery, settings: dict[str, str], *arguments: str) -> None:
+        port = free_port()
+        self._home = Path(settings["QUILLPOST_HOME"])
+        self.url = f"http://127.0.0.1:{port}"
+        self.command: Command = nursery.start(
+            "serve", "--welcome", "--port", str(port), *arguments, settings=settings
+        )
+        until(lambda: answers(self.url), what=f"{self.url} ready")
+
+    def preview(self, style: int) -> Any:
+        token = (self._home / "first-token").read_text().strip()
+        answer = httpx2.post(
+            f"{self.url}/api/v2/send/postcard",
+            json=postcard(preview=True, handwriting_style=style),
+            headers={"Authorization": f"Bearer {token}"},
+            timeout=PATIENCE,
+        )
+        assert answer.status_code == 200, answer.text + self.command.output
+        return answer.json()["data"]["previews"]
+
+
+@pytest.fixture
+def faces(home: Path) -> Path:
+    return home / "faces"
+
+
+@pytest.fixture
+def serve(nursery: Nursery, home: Path, faces: Path, conninfo: str) -> Iterator[Callable[..., Server]]:
+    settings = {
+        "QUILLPOST_HOME": str(home),
+        "QUILLPOST_DATABASE_URL": conninfo,
+        "QUILLPOST_FACES_FOLDER": str(faces),
+        "QUILLPOST_FONT_PACKAGES": str(NO_PACKAGES),
+    }
+    started: list[Server] = []
+
+    def serve(*arguments: str) -> Server:
+        started.append(Server(nursery, settings, *arguments))
+        return started[-1]
+
+    yield serve
+    for server in started:
+        server.command.stop(signal.SIGKILL)
+    until(lambda: not helpers(faces), what="no helper left behind")
+
+
+def helpers(faces: Path) -> list[int]:
+    """Processes that prepare hands for this folder."""
+    return [int(process.name) for process in Path("/proc").glob("[0-9]*") if _prepares(process, faces)]
+
+
+def _prepares(process: Path, faces: Path) -> bool:
+    try:
+        words = (process / "cmdline").read_bytes().split(b"\0")
+        return b"--prepare" in words and bytes(faces) in (process / "environ").read_bytes()
+    except OSError:
+        return False
+
+
+def test_hands_get_ready_beside_the_service_and_after_a_kill_the_rest_of_them(
+    serve: Callable[..., Server], faces: Path
+) -> None:
+    stock(faces, without=[PLAIN, MARCO, GRACE])
+    first = serve()
+    until(file_of(PLAIN, faces).exists, what="the first face ready")
+    first.command.stop(signal.SIGKILL)
+    until(lambda: not helpers(faces), what="the helper gone with its service")
+    missing = hands_in(faces).unprepared()
+    assert missing, "it was killed in the middle of its work"
+    made = file_of(PLAIN, faces)
+    Prepared.from_bytes(made.read_bytes())
+    age = made.stat().st_mtime_ns
+
+    second = serve()
+    until(lambda: helpers(faces), what="a helper that goes on")
+    assert httpx2.get(f"{second.url}/health").status_code == 200
+    until(lambda: hands_in(faces).unprepared() == [], what="all hands ready")
+    for face in missing:
+        Prepared.from_bytes(file_of(face, faces).read_bytes())
+    assert made.stat().st_mtime_ns == age, "nothing is made twice"
+    until(lambda: "hands.prepared" in second.command.output, what="the log says so")
+    assert second.command.stop() == 0, second.command.output
+    assert "Traceback" not in second.command.output
+
+
+def test_a_service_that_stops_takes_its_helper_along(serve: Callable[..., Server], faces: Path) -> None:
+    stock(faces, without=[MARCO])
+    server = serve()
+    until(lambda: helpers(faces), what="a helper at work")
+    assert server.command.stop() == 0, server.command.output
+    assert helpers(faces) == []
+    for said in ("hands.prepared", "hands.not_prepared", "Traceback"):
+        assert said not in server.command.output
+
+
+def test_a_hand_that_is_not_ready_is_made_for_whoever_sends_with_it(
+    serve: Callable[..., Server], faces: Path
+) -> None:
+    stock(faces, without=[GRACE])
+    with (faces / ".preparing").open("a") as held:
+        # As if another process prepared for this folder, and never came to this hand.
+        fcntl.flock(held, fcntl.LOCK_EX)
+        server = serve()
+        assert len(server.preview(GRACE.number)) == 2
+        assert hands_in(faces).unprepared() == []
+
+
+def test_a_folder_that_cannot_be_used_is_told_and_does_no_harm(
+    serve: Callable[..., Server], faces: Path
+) -> None:
+    faces.write_text("a file in the place of the folder")
+    server = serve()
+    until(lambda: "hands.not_prepared" in server.command.output, what="the log says so")
+    assert str(faces) in server.command.output
+    assert len(server.preview(GRACE.number)) == 2
+
+
+def test_of_several_that_serve_one_prepares_and_none_fails(
+    faces: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("QUILLPOST_FACES_FOLDER", str(faces))
+    monkeypatch.setenv("QUILLPOST_FONT_PACKAGES", str(NO_PACKAGES))
+    monkeypatch.setattr(preparation, "START_AFTER_SECONDS", 0)
+    stock(faces, without=[MARCO])
+
+    async def serve_twice() -> None:
+        async with preparation.preparing(hands_in(faces)), preparation.preparing(hands_in(faces)):
+            while hands_in(faces).unprepared() or helpers(faces):
+                await asyncio.sleep(0.3)
+
+    asyncio.run(asyncio.wait_for(serve_twice(), PATIENCE))
+    Prepared.from_bytes(file_of(MARCO, faces).read_bytes())
+    assert "hands.not_prepared" not in capfd.readouterr().err
+
+
+def test_where_all_hands_are_ready_no_helper_is_started(faces: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preparation, "START_AFTER_SECONDS", 0)
+    started = []
+
+    async def start(*command: str, **_: object) -> None:
+        started.append(command)
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", start)
+    stock(faces, without=[])
+    hands = hands_in(faces)
+
+    async def serve_until_read() -> None:
+        async with preparation.preparing(hands):
+            while 1 not in hands._hands:
+                await asyncio.sleep(0.02)
+
+    asyncio.run(asyncio.wait_for(serve_until_read(), PATIENCE))
+    assert started == []

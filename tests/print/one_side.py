@@ -1,0 +1,81 @@
+"""One printed side by itself, for tests of what is drawn on it."""
+
+import io
+from functools import cache
+
+from PIL import Image
+
+from quillpost.composition.geometry import Box
+from quillpost.composition.hands.catalogue import PLAIN, STYLES, Face
+from quillpost.composition.hands.hand import BAR_FONT, HAND_FONT, PLAIN_FONT, Hand
+from quillpost.composition.hands.plain import PlainFace
+from quillpost.composition.hands.sources import FontSources
+from quillpost.composition.hands.takes import prepare_letters
+from quillpost.composition.hands.vocabulary import Vocabulary
+from quillpost.composition.pages.front import GREETING, Penned
+from quillpost.composition.pages.sides import Side
+from quillpost.composition.pdf.bars import embed_bars
+from quillpost.composition.pdf.fonts import embed
+from quillpost.composition.pdf.raster import rasterise
+from quillpost.composition.pdf.writer import PdfFile
+
+_LATIN = "".join(map(chr, range(0x20, 0x180)))
+
+
+@cache
+def plain_face() -> PlainFace:
+    prepared = prepare_letters(PLAIN, _font_file(PLAIN), _LATIN)
+    return PlainFace(lambda: prepared)
+
+
+def greeting() -> Penned:
+    return Penned(*Vocabulary(_writer()).line(GREETING))
+
+
+def sheet_pdf(side: Side, content: bytes) -> bytes:
+    """A file of one page: the content in its side's coordinates, with every font that it may name."""
+    pdf = PdfFile()
+    fonts = b"/Font<<%b %d 0 R%b %d 0 R%b %d 0 R>>" % (
+        HAND_FONT,
+        embed(pdf, _writer().prepared),
+        PLAIN_FONT,
+        embed(pdf, plain_face().prepared),
+        BAR_FONT,
+        embed_bars(pdf),
+    )
+    page = b"/MediaBox%b/TrimBox%b/Resources<<%b>>" % (
+        _corners(side.bleed_box, side.bleed),
+        _corners(side.trim, side.bleed),
+        fonts,
+    )
+    to_trim = b"1 0 0 1 %.2f %.2f cm\n" % (side.bleed, side.bleed)
+    pdf.add_page(page, [pdf.add_stream(to_trim + content)])
+    return pdf.finish()
+
+
+def picture_of(side: Side, content: bytes, dpi: int) -> Image.Image:
+    (png,) = rasterise(sheet_pdf(side, content), dpi=dpi)
+    return Image.open(io.BytesIO(png)).convert("RGB")
+
+
+@cache
+def _writer() -> Hand:
+    """A hand that has the letters of the greeting."""
+    zeyada = next(style for style in STYLES if style.face == "Zeyada")
+    prepared = prepare_letters(zeyada, _font_file(zeyada), GREETING)
+    return Hand(zeyada, prepared, {PLAIN_FONT: plain_face()})
+
+
+def _font_file(face: Face) -> bytes:
+    raw = FontSources(None).find(face)
+    assert raw is not None
+    return raw
+
+
+def _corners(box: Box, shift: float) -> bytes:
+    return b"[%.2f %.2f %.2f %.2f]" % (
+        box.left + shift,
+        box.bottom + shift,
+        box.right + shift,
+        box.top + shift,
+    )

@@ -1,0 +1,111 @@
+import io
+import threading
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from quillpost.composition.geometry import Box
+from quillpost.composition.pdf.png import encode_png, grey_where_it_is
+from quillpost.composition.pdf.raster import rasterise
+from quillpost.composition.pdf.writer import PdfFile
+
+TRIM = b"/TrimBox[9 9 297 153]"
+
+
+def drawing(*contents: bytes, boxes: bytes = TRIM) -> bytes:
+    """A file of pages 4 by 2 inches with an eighth of an inch of bleed."""
+    pdf = PdfFile()
+    for content in contents:
+        pdf.add_page(b"/MediaBox[0 0 306 162]%b/Resources<<>>" % boxes, [pdf.add_stream(content)])
+    return pdf.finish()
+
+
+def image(png: bytes) -> Image.Image:
+    return Image.open(io.BytesIO(png))
+
+
+RED_LEFT_HALF = b"1 0 0 rg 9 9 144 144 re f"
+BLACK_DOT = b"0 g 45 45 36 36 re f"
+
+
+@pytest.mark.parametrize("dpi", [36, 72, 96, 150, 300])
+def test_a_picture_has_the_finished_size(dpi: int) -> None:
+    picture = image(rasterise(drawing(RED_LEFT_HALF), dpi=dpi)[0])
+    assert picture.size == (4 * dpi, 2 * dpi)
+    assert picture.getpixel((0, 0)) == (255, 0, 0)
+    assert picture.getpixel((2 * dpi - 1, dpi)) == (255, 0, 0)
+    assert picture.getpixel((2 * dpi, dpi)) == (255, 255, 255)
+
+
+def test_a_picture_knows_its_resolution() -> None:
+    assert image(rasterise(drawing(RED_LEFT_HALF), dpi=150)[0]).info["dpi"] == pytest.approx(
+        (150, 150), abs=0.02
+    )
+
+
+def test_only_a_page_with_colour_gives_a_picture_in_colour() -> None:
+    grey, coloured = rasterise(drawing(BLACK_DOT, RED_LEFT_HALF), dpi=72)
+    assert image(grey).mode == "L"
+    assert image(coloured).mode == "RGB"
+
+
+def test_one_coloured_pixel_keeps_the_colour() -> None:
+    pixels = np.full((50, 40, 3), 200, np.uint8)
+    assert grey_where_it_is(pixels).shape == (50, 40)
+    pixels[7, 11, 2] = 201
+    assert grey_where_it_is(pixels).shape == (50, 40, 3)
+
+
+def test_pages_can_be_picked_in_any_order() -> None:
+    pdf = drawing(RED_LEFT_HALF, BLACK_DOT, b"0 0 1 rg 0 0 306 162 re f")
+    blue, red = rasterise(pdf, dpi=72, pages=[2, 0])
+    assert image(blue).getpixel((5, 5)) == (0, 0, 255)
+    assert image(red).getpixel((5, 5)) == (255, 0, 0)
+
+
+def test_a_crop_is_measured_from_the_corner_of_the_trim() -> None:
+    pdf = drawing(BLACK_DOT, BLACK_DOT)
+    dot, whole = rasterise(pdf, dpi=144, crops=[Box(36, 36, 36, 36), None])
+    assert image(dot).size == (72, 72)
+    assert set(image(dot).tobytes()) == {0}
+    assert image(whole).size == (576, 288)
+    (above,) = rasterise(pdf, dpi=144, pages=[0], crops=[Box(36, 72, 36, 36)])
+    assert set(image(above).tobytes()) == {255}
+
+
+def test_a_crop_may_reach_into_the_bleed() -> None:
+    (picture,) = rasterise(drawing(RED_LEFT_HALF), dpi=72, crops=[Box(-9, -9, 306, 162)])
+    assert image(picture).size == (306, 162)
+    assert image(picture).getpixel((4, 80)) == (255, 255, 255)
+    assert image(picture).getpixel((12, 80)) == (255, 0, 0)
+
+
+def test_each_page_needs_its_crop() -> None:
+    with pytest.raises(ValueError, match="shorter"):
+        rasterise(drawing(BLACK_DOT, BLACK_DOT), dpi=72, crops=[None])
+
+
+def test_a_turned_page_is_drawn_as_it_is_shown() -> None:
+    (picture,) = rasterise(drawing(RED_LEFT_HALF, boxes=TRIM + b"/Rotate 90"), dpi=72)
+    assert image(picture).size == (144, 288)
+    assert image(picture).getpixel((70, 5)) == (255, 0, 0)
+    assert image(picture).getpixel((70, 283)) == (255, 255, 255)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 1, 3), (37, 53), (37, 53, 3)])
+def test_a_png_holds_the_very_pixels(shape: tuple[int, ...]) -> None:
+    pixels = np.random.default_rng(5).integers(0, 256, shape, np.uint8)
+    assert np.array_equal(np.asarray(image(encode_png(pixels, dpi=96))), pixels)
+
+
+def test_threads_may_draw_at_the_same_time() -> None:
+    pdf = drawing(RED_LEFT_HALF, BLACK_DOT)
+    alone = rasterise(pdf, dpi=72)
+    drawn: list[list[bytes]] = []
+    threads = [threading.Thread(target=lambda: drawn.append(rasterise(pdf, dpi=72))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert drawn == [alone] * 8

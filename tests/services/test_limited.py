@@ -1,0 +1,247 @@
+"""The process that reads what strangers send: it may die in any way, and the service goes on."""
+
+import io
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pikepdf
+import pytest
+from PIL import Image
+
+from quillpost.composition.art.refusals import BadImage, BadPdf
+from quillpost.creative import limited
+from quillpost.creative.images import FetchedPages, FetchedPicture, fetch_image, fetch_pages
+from quillpost.creative.limited import Died, Nursery, TookTooLong, limited_pages, limited_picture
+from quillpost.kit.errors import Invalid, Unavailable
+from quillpost.ports import Fetched
+
+PLENTY = 60
+
+
+@pytest.fixture
+def nursery(monkeypatch: pytest.MonkeyPatch) -> Iterator[Nursery]:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    unruly = Nursery("unruly")
+    yield unruly
+    unruly.close()
+
+
+def echoes(nursery: Nursery, data: bytes = b"still here") -> bool:
+    return nursery.run("echo", data, cpu_seconds=PLENTY, seconds=PLENTY)[1] == data
+
+
+def picture(file_format: str = "PNG", mode: str = "RGB") -> bytes:
+    file = io.BytesIO()
+    Image.new(mode, (60, 40)).save(file, file_format)
+    return file.getvalue()
+
+
+def page() -> bytes:
+    with pikepdf.new() as pdf:
+        pdf.add_blank_page(page_size=(595, 842))
+        file = io.BytesIO()
+        pdf.save(file)
+        return file.getvalue()
+
+
+class Shop:
+    """Answers every fetch with the same bytes."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+
+    def fetch(self, url: str, *, most_bytes: int) -> Fetched:
+        assert len(self._body) <= most_bytes
+        return Fetched("text/plain", self._body)
+
+
+@pytest.mark.parametrize(
+    ("file_format", "mode"), [("JPEG", "RGB"), ("JPEG", "CMYK"), ("PNG", "P"), ("PNG", "LA")]
+)
+def test_a_picture_comes_back_printable(file_format: str, mode: str) -> None:
+    made = limited_picture(picture(file_format, mode))
+    assert (made.content_type, made.width, made.height) == (f"image/{file_format.lower()}", 60, 40)
+    assert limited_picture(made.data).data == made.data
+
+
+def test_pages_come_back_printable() -> None:
+    made = limited_pages(page())
+    assert made.count == 1
+    assert made.notes == ("Page 1: 8.26 x 11.69 in, scaled to fit 8.5 x 11 in.",)
+
+
+def test_a_refusal_comes_back_with_its_sentence() -> None:
+    with pytest.raises(BadImage, match="it is a GIF picture"):
+        limited_picture(picture("GIF", "P"))
+    with pytest.raises(BadPdf, match="it is a GIF picture"):
+        limited_pages(picture("GIF", "P"))
+
+
+def test_what_is_fetched_is_what_is_printed() -> None:
+    fetched = fetch_image(Shop(picture("PNG", "RGBA")), "https://example.com/", field="front_image_url")
+    assert isinstance(fetched, FetchedPicture)
+    assert (fetched.content_type, fetched.width, fetched.height) == ("image/png", 60, 40)
+    pages = fetch_pages(Shop(page()), "https://example.com/", field="pdf_url")
+    assert isinstance(pages, FetchedPages)
+    assert (pages.content_type, pages.count) == ("application/pdf", 1)
+
+
+def test_what_cannot_be_printed_is_refused_by_its_field() -> None:
+    with pytest.raises(Invalid) as refusal:
+        fetch_pages(Shop(picture()), "https://example.com/", field="pdf_url")
+    assert refusal.value.fields == {
+        "pdf_url": ["The PDF cannot be printed: The file is no PDF: it is a PNG picture."]
+    }
+
+
+@pytest.mark.parametrize("fate", ["eat", "die", "crash", "fail", "babble"])
+def test_a_child_that_dies_takes_nothing_with_it(nursery: Nursery, fate: str) -> None:
+    assert echoes(nursery)
+    before = nursery.pid
+    with pytest.raises(Died):
+        nursery.run(fate, b"", cpu_seconds=PLENTY, seconds=PLENTY)
+    assert echoes(nursery)
+    assert nursery.pid == before
+
+
+def test_a_child_that_spins_is_stopped_by_its_share_of_the_processor(nursery: Nursery) -> None:
+    with pytest.raises(Died):
+        nursery.run("spin", b"", cpu_seconds=1, seconds=PLENTY)
+    assert echoes(nursery)
+
+
+def test_a_child_that_dawdles_is_stopped_by_the_clock(nursery: Nursery) -> None:
+    with pytest.raises(TookTooLong):
+        nursery.run("wait", b"", cpu_seconds=PLENTY, seconds=0.2)
+    assert echoes(nursery)
+
+
+def test_a_refusal_is_an_answer(nursery: Nursery) -> None:
+    assert nursery.run("refuse", b"", cpu_seconds=PLENTY, seconds=PLENTY) == (
+        {"refused": "Not this one."},
+        b"",
+    )
+
+
+def test_a_decoder_that_was_killed_is_started_anew(nursery: Nursery) -> None:
+    assert echoes(nursery)
+    killed = nursery.pid
+    assert killed is not None
+    os.kill(killed, signal.SIGKILL)
+    assert echoes(nursery)
+    assert nursery.pid != killed
+
+
+def test_a_decoder_that_cannot_start_is_told_as_such() -> None:
+    absent = Nursery("json.no_such_module")
+    try:
+        with pytest.raises(Unavailable):
+            echoes(absent)
+    finally:
+        absent.close()
+
+
+def test_a_child_can_neither_read_nor_write_nor_connect(nursery: Nursery) -> None:
+    assert nursery.run("look_around", b"", cpu_seconds=PLENTY, seconds=PLENTY)[0] == {
+        "read": False,
+        "write": False,
+        "connect": False,
+    }
+
+
+def test_secrets_are_not_inherited(nursery: Nursery, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QUILLPOST_SECRET", "hunter2")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hunter2")
+    known = nursery.run("environment", b"", cpu_seconds=PLENTY, seconds=PLENTY)[0]
+    assert "PATH" in known
+    assert "hunter2" not in known.values()
+
+
+def test_threads_get_their_own_answers(nursery: Nursery) -> None:
+    payloads = [bytes([n]) * 300_000 for n in range(12)]
+    with ThreadPoolExecutor(6) as threads:
+        assert all(threads.map(lambda payload: echoes(nursery, payload), payloads))
+
+
+def test_a_dying_child_does_not_disturb_its_neighbour(nursery: Nursery) -> None:
+    with ThreadPoolExecutor(2) as threads:
+        slow = threads.submit(nursery.run, "spin", b"", cpu_seconds=1, seconds=PLENTY)
+        assert all(echoes(nursery) for _ in range(5))
+        with pytest.raises(Died):
+            slow.result()
+
+
+def test_a_picture_that_kills_its_reader_is_a_bad_one(
+    nursery: Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limited, "_NURSERY", _Always(nursery, "die"))
+    with pytest.raises(BadImage, match="damaged or too complex"):
+        limited_picture(b"")
+    with pytest.raises(BadPdf, match="damaged or too complex"):
+        limited_pages(b"")
+
+
+def test_a_picture_that_takes_too_long_is_a_bad_one(
+    nursery: Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limited, "_NURSERY", _Always(nursery, "wait"))
+    with pytest.raises(BadImage, match="took too long"):
+        limited_picture(b"")
+    with pytest.raises(BadPdf, match="took too long"):
+        limited_pages(b"")
+
+
+def test_nothing_is_left_when_the_service_dies() -> None:
+    script = (
+        "import os, signal\n"
+        "from quillpost.creative.limited import Nursery\n"
+        "nursery = Nursery('unruly')\n"
+        "nursery.run('echo', b'', cpu_seconds=9, seconds=9)\n"
+        "print(nursery.pid, flush=True)\n"
+        "nursery.run('wait', b'', cpu_seconds=9, seconds=60)\n"
+    )
+    environment = dict(os.environ) | {"PYTHONPATH": str(Path(__file__).parent)}
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, env=environment) as service:
+        assert service.stdout is not None
+        decoder = int(service.stdout.readline())
+        watched = os.pidfd_open(decoder)
+        try:
+            service.kill()
+            ended, _, _ = select.select([watched], [], [], PLENTY)
+            assert ended
+        finally:
+            os.close(watched)
+
+
+class _Always:
+    """A nursery that does one kind of work, whatever it is asked for, and has little patience."""
+
+    def __init__(self, nursery: Nursery, work: str) -> None:
+        self._nursery = nursery
+        self._work = work
+
+    def run(self, work: str, data: bytes, *, cpu_seconds: int, seconds: float) -> object:
+        return self._nursery.run(self._work, data, cpu_seconds=cpu_seconds, seconds=0.2)
+
+
+def test_a_photograph_that_was_held_upright_is_taken() -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    file = io.BytesIO()
+    Image.new("RGB", (90, 60)).save(file, "JPEG", exif=exif)
+    made = limited_picture(file.getvalue())
+    assert (made.width, made.height) == (60, 90)
+
+
+def test_a_pdf_that_only_its_owner_may_change_is_taken() -> None:
+    file = io.BytesIO()
+    with pikepdf.new() as pdf:
+        pdf.add_blank_page(page_size=(612, 792))
+        pdf.save(file, encryption=pikepdf.Encryption(user="", owner="owner", R=6))
+    assert limited_pages(file.getvalue()).count == 1

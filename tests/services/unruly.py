@@ -1,0 +1,86 @@
+"""A decoder whose work goes wrong in every way that a real one's may: `python -m unruly FD`."""
+
+import ctypes
+import os
+import signal
+import socket
+from pathlib import Path
+
+from quillpost.composition.art.refusals import BadArt
+from quillpost.creative.decoder import Work, main
+from quillpost.creative.messages import Head
+
+
+def echo(data: bytes) -> tuple[Head, bytes]:
+    return {"notes": []}, data
+
+
+def refuse(data: bytes) -> tuple[Head, bytes]:
+    raise BadArt("Not this one.")
+
+
+def fail(data: bytes) -> tuple[Head, bytes]:
+    raise ZeroDivisionError
+
+
+def eat(data: bytes) -> tuple[Head, bytes]:
+    return {}, bytes(2_000_000_000)[:1]
+
+
+def spin(data: bytes) -> tuple[Head, bytes]:
+    while True:
+        pass
+
+
+def wait(data: bytes) -> tuple[Head, bytes]:
+    signal.pause()
+    return {}, b""
+
+
+def die(data: bytes) -> tuple[Head, bytes]:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return {}, b""
+
+
+def crash(data: bytes) -> tuple[Head, bytes]:
+    return {}, ctypes.string_at(0)
+
+
+def babble(data: bytes) -> tuple[Head, bytes]:
+    """Talk nonsense on every socket there is."""
+    for number in range(3, 100):
+        try:
+            os.write(number, b"\xff" * 100)
+        except OSError:
+            continue
+    os._exit(0)
+
+
+def look_around(data: bytes) -> tuple[Head, bytes]:
+    """What can be done from here."""
+
+    def can(action: str) -> bool:
+        try:
+            {
+                "read": lambda: Path("/etc/hostname").read_bytes(),
+                "write": lambda: Path("/tmp/unruly").write_bytes(b"x"),
+                "connect": lambda: socket.socket(),
+            }[action]()
+        except OSError:
+            return False
+        return True
+
+    return {action: can(action) for action in ("read", "write", "connect")}, b""
+
+
+def environment(data: bytes) -> tuple[Head, bytes]:
+    return dict(os.environ), b""
+
+
+WORKS: dict[str, Work] = {
+    work.__name__: work
+    for work in (echo, refuse, fail, eat, spin, wait, die, crash, babble, look_around, environment)
+}
+
+if __name__ == "__main__":
+    main(WORKS)

@@ -1,0 +1,36 @@
+"""Folders of prepared hands as a test wants them: real where they are read, quick stand-ins elsewhere."""
+
+from collections.abc import Collection
+from pathlib import Path
+
+from quillpost import wiring
+from quillpost.composition.hands.catalogue import DEFAULT, FURTHER, HELPER, PLAIN, STYLES, Face
+from quillpost.composition.hands.collection import Hands
+from quillpost.composition.hands.sources import FontSources
+from quillpost.composition.hands.takes import recipe_key
+
+NO_PACKAGES = Path("/nonexistent")
+PYTHONS_OWN = FontSources(NO_PACKAGES)
+
+
+def hands_in(folder: Path) -> Hands:
+    """Those whose fonts come from Python packages, kept in this folder."""
+    chosen = {"faces_folder": folder, "font_packages": NO_PACKAGES}
+    return wiring.hands(wiring.Settings.model_validate(chosen))
+
+
+def file_of(face: Face, folder: Path) -> Path:
+    raw = PYTHONS_OWN.find(face)
+    assert raw is not None
+    return folder / recipe_key(face, raw)
+
+
+def stock(folder: Path, *, without: Collection[Face]) -> None:
+    """Every face but some. The plain one and the first hand are real; the others stand-ins."""
+    folder.mkdir(parents=True)
+    kept = wiring.hands(wiring.Settings())
+    for face in (PLAIN, *STYLES, HELPER, *FURTHER):
+        if face in without or PYTHONS_OWN.find(face) is None:
+            continue
+        is_read = face in (PLAIN, DEFAULT)
+        file_of(face, folder).write_bytes(kept.prepared(face).to_bytes() if is_read else b"a stand-in")

@@ -1,0 +1,35 @@
+"""Writes the default hand into the package, ready to use: `.venv/bin/python tools/ship_faces.py`.
+
+Run it when the hand's recipe has changed; a test says so. A fresh installation then has one hand at once,
+and the same one on every machine.
+"""
+
+from __future__ import annotations
+
+import shutil
+import zlib
+from importlib import resources
+from pathlib import Path
+
+from quillpost.composition.hands.catalogue import DEFAULT
+from quillpost.composition.hands.sources import SHIPPED, FontSources
+from quillpost.composition.hands.takes import prepare, recipe_key
+
+FOLDER = Path(__file__).resolve().parent.parent / "src" / "quillpost" / "composition" / "hands" / SHIPPED
+
+
+def main() -> None:
+    raw = FontSources(None).find(DEFAULT)
+    if raw is None:
+        raise SystemExit(f"{DEFAULT.face} is not installed.")
+    for old in FOLDER.glob("*.face"):
+        old.unlink()
+    file = FOLDER / f"{recipe_key(DEFAULT, raw)}.face"
+    file.write_bytes(zlib.compress(prepare(DEFAULT, raw).to_bytes(), 9))
+    with resources.as_file(resources.files(DEFAULT.source.package) / "LICENSE") as licence:
+        shutil.copyfile(licence, FOLDER / "LICENSE")
+    print(f"{DEFAULT.face}: {file.stat().st_size:,} bytes")
+
+
+if __name__ == "__main__":
+    main()
