@@ -228,7 +228,7 @@ class _Walk:
 
 
 def _is_shade(colour: Colour, ink: Colour) -> bool:
-    return len(colour) == len(ink) and all(abs(a - b) < 0.04 for a, b in zip(colour, ink, strict=True))
+    return len(colour) == len(ink) and all(abs(a - b) < 0.05 for a, b in zip(colour, ink, strict=True))
 
 
 def _pairs(string: bytes) -> Iterator[int]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Container, Iterator, Mapping
 from functools import lru_cache
-from itertools import groupby, pairwise
+from itertools import groupby
 from typing import NamedTuple
 
 import uharfbuzz as harfbuzz
@@ -92,6 +92,8 @@ class Hand:
         self._bases = {number: base for base, number in enumerate(prepared.source_numbers)}
         self._own = frozenset(prepared.letters)
         self._reach = REACH if prepared.takes else 0
+        self._extents = {letter: self._extent_of(letter) for letter in prepared.letters}
+        self._figures = frozenset(filter(str.isdigit, prepared.letters))
         shapes = len(prepared.advances) * (prepared.takes + 1)
         self.codes = [string_code(number).encode("latin-1") for number in range(shapes + 1)]
         self.shapes = [self._shapes_of(base) for base in range(len(prepared.advances))]
@@ -155,29 +157,39 @@ class Hand:
 
     def _spell_simply(self, letters: str) -> Spelling:
         """The same for what is all in the hand, and set letter by letter: most words by far."""
-        advances, boxes, reach = self.prepared.advances, self.prepared.boxes, self._reach
-        bases = tuple(map(self.prepared.letters.__getitem__, letters))
-        moves = self._figure_moves(letters)
+        known = self._extents
+        gap = 0 if self._figures.isdisjoint(letters) else self.style.figure_gap
+        bases, moves = [], []
         advance = first = last = low = high = 0
-        for base, move in zip(bases, moves, strict=True):
+        is_figure = False
+        for letter in letters:
+            base, width, left, bottom, right, top, is_one = known[letter]
+            move = gap if is_figure and is_one else 0
+            is_figure = is_one
             advance += move
-            left, bottom, right, top = boxes[base]
-            first = min(first, advance + left - reach)
-            last = max(last, advance + right + reach)
-            low = min(low, bottom)
-            high = max(high, top)
-            advance += advances[base]
-        parts = (Glyphs(bases, moves, ()),)
-        past = max(last - advance, 0)
-        edges = (advance, -first, past, reach - low, high + reach)
-        return Spelling(letters, parts, bases, _occurrences(bases), *[edge / 1000 for edge in edges])
+            bases.append(base)
+            moves.append(move)
+            # Plain comparisons: calls would cost more than all the rest of a word.
+            if advance + left < first:
+                first = advance + left
+            if advance + right > last:
+                last = advance + right
+            if bottom < low:
+                low = bottom
+            if top > high:
+                high = top
+            advance += width
+        glyphs = Glyphs(tuple(bases), tuple(moves), ())
+        past = last - advance if last > advance else 0
+        edges = (advance / 1000, -first / 1000, past / 1000, -low / 1000, high / 1000)
+        return Spelling(letters, (glyphs,), glyphs.bases, _occurrences(glyphs.bases), *edges)
 
-    def _figure_moves(self, letters: str) -> tuple[int, ...]:
-        """How far each letter is moved from the one before: figures are kept apart."""
-        gap = self.style.figure_gap
-        if not gap or not any(map(str.isdigit, letters)):
-            return (0,) * len(letters)
-        return (0, *[gap * (a.isdigit() and b.isdigit()) for a, b in pairwise(letters)])
+    def _extent_of(self, letter: str) -> tuple[int, int, int, int, int, int, bool]:
+        """A letter's glyph, advance and edges (with the reach of its takes), and whether it is a figure."""
+        base, reach = self.prepared.letters[letter], self._reach
+        left, bottom, right, top = self.prepared.boxes[base]
+        edges = (left - reach, bottom - reach, right + reach, top + reach)
+        return base, self.prepared.advances[base], *edges, letter.isdigit()
 
     def _font_of(self, letter: str) -> bytes:
         if letter in self.prepared.letters:

@@ -1,6 +1,7 @@
 """The words of one batch in one hand: measured for the layout, and shown so that no letter repeats itself."""
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -203,7 +204,6 @@ class Vocabulary:
         return self._operators(word, shapes)
 
 
-_NO_WORD = Spelling("", (), (), (), 0.0, 0.0, 0.0, 0.0, 0.0)
 _FIRST_ROOM = 512
 
 
@@ -234,10 +234,19 @@ class _Tables:
         self.measures[rows] *= self._scale
         counts = np.array([len(word.bases) for word in new])
         self.ruled_out[rows] = np.where(counts > _MOST_LETTERS, _NONE_FREE, 0)
-        short = [word if len(word.bases) <= _MOST_LETTERS else _NO_WORD for word in new]
-        self.counts[rows] = [len(word.bases) for word in short]
-        self.places[:, rows] = np.array([_filled_up(word.bases) for word in short]).T + 1
-        self.steps[:, rows] = np.array([_filled_up(word.nths) for word in short]).T * _STEP % TAKES
+        counts = np.minimum(counts, _MOST_LETTERS)
+        self.counts[rows] = counts
+        total = int(counts.sum())
+        word = np.repeat(np.arange(rows.start, rows.stop), counts)
+        place = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
+        bases = chain.from_iterable([word.bases[:_MOST_LETTERS] for word in new])
+        nths = chain.from_iterable([word.nths[:_MOST_LETTERS] for word in new])
+        self.places[place, word] = np.fromiter(bases, np.int64, total) + 1
+        self.steps[place, word] = np.fromiter(nths, np.int64, total) * _STEP % TAKES
+        for row in range(1, _MOST_LETTERS):
+            is_past = counts <= row
+            self.places[row, rows][is_past] = self.places[row - 1, rows][is_past]
+            self.steps[row, rows][is_past] = self.steps[row - 1, rows][is_past]
 
     def _grow(self, room: int) -> None:
         def grown(name: str, columns: tuple[int, ...], kind: Any) -> npt.NDArray[Any]:
@@ -261,10 +270,6 @@ class _Tables:
         self.shown = grown("shown", (TAKES + 1,), object)
         self.is_shown[-1] = True
         self.shown[-1] = b""
-
-
-def _filled_up(numbers: tuple[int, ...]) -> tuple[int, ...]:
-    return numbers + (numbers[-1:] or (-1,)) * (_MOST_LETTERS - len(numbers))
 
 
 class _Numbers(dict[str, int]):

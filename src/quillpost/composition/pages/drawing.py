@@ -1,7 +1,7 @@
 """One side of a piece as operators: what all copies of a design share, and what is one recipient's alone."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from quillpost.composition.content import Addressee, Copy, Design
 from quillpost.composition.geometry import Box
@@ -21,8 +21,7 @@ _ADDRESS_SIZES = Sizes(10.0, 19.0)
 _RETURN_SIZES = Sizes(8.0, 12.0)
 
 
-@dataclass(frozen=True, slots=True)
-class Codes:
+class Codes(NamedTuple):
     """What machines read on one copy, ready to be drawn."""
 
     bars: bytes | None
@@ -112,8 +111,8 @@ def white(box: Box) -> bytes:
 
 
 def _has_art(side: Side, design: Design) -> bool:
-    picture = {"front": design.front, "background": design.background}.get(side.art or "")
-    return picture is not None
+    picture = design.front if side.art == "front" else design.background
+    return side.art is not None and picture is not None
 
 
 def _return_address(side: Side, box: Box, design: Design, face: Lettering, *, over_art: bool) -> bytes:

@@ -26,7 +26,7 @@ WANDER = 0.05
 MARGIN = 0.1
 
 _HALVES_A_POINT = 2
-_CELLS_AT_ONCE = 80_000
+_CELLS_AT_ONCE = 200_000
 
 
 class DoesNotFit(Exception):

@@ -45,12 +45,6 @@ def fit(lines: Sequence[str], box: Box, settings: Settings, face: Lettering) -> 
 
     They are broken only if they are too wide at every one of the settings.
     """
-    size, leading = settings[0]
-    if (
-        max(map(face.at_most, lines)) * size <= box.width
-        and _height(len(lines), leading) * size <= box.height
-    ):
-        return Block(size, leading, lines)
     widest = max(map(face.measure, lines))
     for size, leading in settings:
         if widest * size <= box.width and _height(len(lines), leading) * size <= box.height:
@@ -60,6 +54,22 @@ def fit(lines: Sequence[str], box: Box, settings: Settings, face: Lettering) -> 
         if _height(len(wrapped), leading) * size <= box.height:
             return Block(size, leading, wrapped)
     return None
+
+
+def show_if_short(lines: Sequence[str], box: Box, setting: tuple[float, float], face: Lettering) -> bytes:
+    """The lines at that setting where they clearly fit, as nearly all addresses do; else nothing."""
+    size, leading = setting
+    if _height(len(lines), leading) * size > box.height:
+        return b""
+    room = box.width / size
+    shown = [_begin(size, leading, box.left, box.top)]
+    for line in lines:
+        if face.at_most(line) > room:
+            return b""
+        shown.append(face.encode(line))
+        shown.append(b"'\n")
+    shown.append(b"ET\n")
+    return b"".join(shown)
 
 
 def too_long(lines: Iterable[str], box: Box, settings: Settings, face: Lettering, what: str) -> DoesNotFit:

@@ -98,7 +98,7 @@ def _shrinks(drawn: Bytes) -> Integers:
 
 
 def _shades(drawn: Bytes) -> Integers:
-    return np.clip(np.rint(_walk(drawn, keeps=0.7, step=0.6)), -1, 1).astype(np.int64)
+    return np.clip(np.rint(_walk(drawn, keeps=0.85, step=0.34)), -1, 1).astype(np.int64)
 
 
 def _margins(drawn: Bytes) -> Numbers:

@@ -148,7 +148,8 @@ def _inks(layout: Layout, noise: Unevenness) -> Tokens:
 def _shades_of(ink: Ink) -> list[bytes]:
     """The ink as it comes out of a pen: a little darker here, a little lighter there."""
     return [
-        b"%.3f %.3f %.3f rg\n" % tuple(min(max(channel + shade * _SHADE, 0.0), 1.0) for channel in ink)
+        b" ".join(_short(round(min(max(channel + shade * _SHADE, 0.0), 1.0), 2)) for channel in ink)
+        + b" rg\n"
         for shade in (-1, 0, 1)
     ]
 
