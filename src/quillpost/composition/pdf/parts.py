@@ -16,7 +16,7 @@ class PartTree:
         self._top = pdf.reserve()
         self._groups: list[int] = []
         self._parts: list[int] = []
-        self._name = b""
+        self._name = b"", b""
         self._pages: list[int] = []
 
     def begin(self, piece: bytes, product: bytes) -> None:
@@ -24,10 +24,7 @@ class PartTree:
         if len(self._parts) % _PARTS_A_NODE == 0:
             self._groups.append(self._pdf.reserve())
         self._parts.append(self._pdf.reserve())
-        self._name = b"/CIP4_Recipient<</CIP4_UniqueID(%b)>>/CIP4_Intent<</CIP4_ProductType%b>>" % (
-            piece,
-            product,
-        )
+        self._name = piece, product
 
     def take(self, page: int) -> bytes:
         """The entry that ties this page to the part at hand."""
@@ -56,8 +53,9 @@ class PartTree:
             raise ValueError("a part without pages")
         self._pdf.put(
             self._parts[-1],
-            b"<</Type/DPart/Parent %d 0 R/Start %d 0 R/End %d 0 R/DPM<</CIP4_Root<<%b>>>>>>"
-            % (self._groups[-1], self._pages[0], self._pages[-1], self._name),
+            b"<</Type/DPart/Parent %d 0 R/Start %d 0 R/End %d 0 R/DPM<</CIP4_Root<<"
+            b"/CIP4_Recipient<</CIP4_UniqueID(%b)>>/CIP4_Intent<</CIP4_ProductType%b>>>>>>>>"
+            % (self._groups[-1], self._pages[0], self._pages[-1], *self._name),
         )
         self._pages = []
 
