@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from quillpost.composition.art.forms import page_forms
 from quillpost.composition.art.picture import covering, read_picture
 from quillpost.composition.content import Design
+from quillpost.composition.geometry import Box
 from quillpost.composition.hands.collection import Hands
 from quillpost.composition.hands.hand import BAR_FONT, HAND_FONT, PLAIN_FONT
 from quillpost.composition.hands.plain import Lettering, PlainFace
@@ -81,6 +82,7 @@ class BatchFile:
     def __init__(self, inks: Inks, press: Press | None) -> None:
         self._inks = inks
         self._pdf = PdfFile(press)
+        self._is_for_press = press is not None
         self._spaces = default_spaces(self._pdf, press.intent) if press else b""
         self._pictures: dict[bytes, _PlacedPicture] = {}
         self._forms: dict[bytes, list[int]] = {}
@@ -132,17 +134,15 @@ class BatchFile:
         if key not in self._resources:
             self._resources[key] = self._pdf.reserve()
         media = b"[0 0 %.2f %.2f]" % (side.bleed_box.width, side.bleed_box.height)
-        trim = b"[%.2f %.2f %.2f %.2f]" % (
-            side.bleed,
-            side.bleed,
-            side.bleed + side.trim.width,
-            side.bleed + side.trim.height,
-        )
+        trim = _corners(side.trim, side.bleed)
         number = self._pdf.add_stream(to_trim(side) + content)
-        entries = b"/MediaBox%b/BleedBox%b/TrimBox%b/Resources %d 0 R/Contents[%d 0 R" % (
+        # A file for the eye alone opens at what a preview shows, and need not be cropped then.
+        crop = b"" if self._is_for_press else b"/CropBox" + _corners(side.shown, side.bleed)
+        entries = b"/MediaBox%b/BleedBox%b/TrimBox%b%b/Resources %d 0 R/Contents[%d 0 R" % (
             media,
             media,
             trim,
+            crop,
             self._resources[key],
             number,
         )
@@ -167,6 +167,12 @@ class BatchFile:
                 number, picture.width, picture.height, picture.orientation
             )
         return self._pictures[digest]
+
+
+def _corners(box: Box, bleed: float) -> bytes:
+    """A box of the trim as an array of the page, whose origin is the corner of the bleed."""
+    edges = (box.left, box.bottom, box.right, box.top)
+    return b"[%.2f %.2f %.2f %.2f]" % tuple(edge + bleed for edge in edges)
 
 
 def _art(side: Side, picture: _PlacedPicture) -> bytes:

@@ -1,7 +1,9 @@
 """The words of one batch in one hand: measured for the layout, and shown so that no letter repeats itself."""
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
 from itertools import chain
+from operator import or_
 from typing import Any
 
 import numpy as np
@@ -27,8 +29,11 @@ _FREE = np.array(
 _LAST_TAKE = TAKES - 1
 _BIT = np.array([1 << take for take in range(TAKES)], np.uint8)
 
+_FEW = 8
+
 Integers = npt.NDArray[np.int64]
 Tokens = npt.NDArray[Any]
+_Choice = tuple[Integers, dict[tuple[int, int], bytes]]
 
 
 class Vocabulary:
@@ -89,6 +94,14 @@ class Vocabulary:
         the letters of the next word had, together, rules out takes of that word; `starts` says where
         its search among the others begins.
         """
+        takes, single = (self._choose_slowly if len(words) <= _FEW else self._choose)(words, starts)
+        shown = self._show(words, takes)
+        for cell, operators in single.items():
+            shown[cell] = operators
+        return shown
+
+    def _choose(self, words: Integers, starts: Integers) -> _Choice:
+        """The takes of all words; and the operators of those words whose letters go one by one."""
         table = self._table()
         rows = len(words)
         last = np.zeros((rows, len(self._shapes) + 1), np.uint8)
@@ -112,10 +125,27 @@ class Vocabulary:
                 last[place] = before
                 start = int(starts[place, column])
                 single[place, column] = self._letter_by_letter(int(word[place]), last[place], start)
-        shown = self._show(words, takes)
-        for cell, operators in single.items():
-            shown[cell] = operators
-        return shown
+        return takes, single
+
+    def _choose_slowly(self, words: Integers, starts: Integers) -> _Choice:
+        """The same choice for few passages, as a preview has: plain Python costs less than calls of numpy."""
+        takes = np.zeros(words.shape, np.int64)
+        single: dict[tuple[int, int], bytes] = {}
+        for row, numbers in enumerate(words.tolist()):
+            last = bytearray(len(self._shapes) + 1)
+            for column, (word, start) in enumerate(zip(numbers, starts[row].tolist(), strict=True)):
+                if word < 0:
+                    break
+                spelling = self._spellings[word]
+                is_long = len(spelling.bases) > _MOST_LETTERS
+                taken = _NONE_FREE if is_long else reduce(or_, [last[base + 1] for base in spelling.bases], 0)
+                if taken == _NONE_FREE:
+                    single[row, column] = self._letter_by_letter(word, last, start)
+                    continue
+                take = takes[row, column] = int(_FREE[taken, start])
+                for base, nth in zip(spelling.bases, spelling.nths, strict=True):
+                    last[base + 1] = 1 << (take + nth * _STEP) % TAKES
+        return takes, single
 
     def in_true_shapes(self, words: Integers) -> Tokens:
         """The same in the hand's own shapes."""
@@ -133,7 +163,9 @@ class Vocabulary:
     def _learn(self, text: str) -> int:
         spelling = self.hand.spell(text)
         self._spellings.append(spelling)
-        self.widest = max(self.widest, spelling.extent * self._scale)
+        extent = spelling.extent * self._scale
+        if extent > self.widest:
+            self.widest = extent
         return len(self._spellings) - 1
 
     def _table(self) -> "_Tables":
@@ -193,7 +225,7 @@ class Vocabulary:
                 written.append(part.operators)
         return b"".join([*written, b"(", self._space])
 
-    def _letter_by_letter(self, word: int, last: npt.NDArray[np.uint8], start: int) -> bytes:
+    def _letter_by_letter(self, word: int, last: npt.NDArray[np.uint8] | bytearray, start: int) -> bytes:
         """A word whose letters leave none of its takes free: each letter takes its own."""
         shapes = []
         for base in self._spellings[word].bases:

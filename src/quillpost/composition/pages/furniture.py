@@ -1,6 +1,7 @@
 """What a side carries beside message and art: addresses, indicia, barcode, divider, opt-out line."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from quillpost.composition.content import Addressee, ReturnAddress
 from quillpost.composition.geometry import BAR_HEIGHT, BAR_PITCH, BAR_WIDTH, BARS, Box
@@ -112,14 +113,19 @@ def draw_divider(line: Box) -> bytes:
 
 def draw_bars(letters: bytes, box: Box) -> bytes:
     """The postal barcode from its 65 letters of T, D, A and F, as wide and as high as the box."""
-    return b"BT 0 g %b %.3f Tf %.4f 0 0 %.4f %.2f %.2f Tm(%b)Tj ET\n" % (
+    return b"%b%b)Tj ET\n" % (_bars_begin(box), letters)
+
+
+@lru_cache(maxsize=64)
+def _bars_begin(box: Box) -> bytes:
+    """Remembered, as all barcodes of a batch stand in the same place."""
+    return b"BT 0 g %b %.3f Tf %.4f 0 0 %.4f %.2f %.2f Tm(" % (
         BAR_FONT,
         BARS_SIZE,
         box.width / _BARS_WIDTH,
         box.height / BAR_HEIGHT,
         box.left,
         box.bottom,
-        letters,
     )
 
 

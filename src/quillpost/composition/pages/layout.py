@@ -26,6 +26,7 @@ WANDER = 0.05
 MARGIN = 0.1
 
 _HALVES_A_POINT = 2
+_FEW = 8
 _CELLS_AT_ONCE = 200_000
 
 
@@ -195,7 +196,7 @@ class _Fitter:
         self._firsts = left + advance
         self._rights = right
         self._breaks = np.ascontiguousarray(breaks.T)
-        self._ends_somewhere = [bool(row.any()) for row in self._breaks]
+        self._ends_somewhere: list[bool] = np.asarray(self._breaks.any(axis=1)).tolist()
 
     def largest(self) -> tuple[Numbers, Integers, Flags]:
         smallest = _halves([passage.sizes.smallest for passage in self._passages])
@@ -222,6 +223,9 @@ class _Fitter:
     def _lines(self, halves: Integers) -> Integers:
         """The line of every word at these sizes, one row a column of words."""
         room = self._room(halves / _HALVES_A_POINT)
+        if len(room) <= _FEW:
+            each = [self._lines_of(row, width) for row, width in enumerate(room.tolist())]
+            return np.array(each, np.int64).T
         lines = np.zeros(self._steps.shape, np.int64)
         if not len(lines):
             return lines
@@ -237,6 +241,19 @@ class _Fitter:
                 line = line + turns
             reach = np.where(turns, self._firsts[column], further)
             lines[column] = line
+        return lines
+
+    def _lines_of(self, row: int, room: float) -> list[int]:
+        """The same for one passage, as a preview has: steps of plain Python cost less than calls of numpy."""
+        columns = (self._steps, self._firsts, self._rights, self._breaks)
+        steps, firsts, rights, breaks = (column[:, row].tolist() for column in columns)
+        lines, line, reach = [0] * len(steps), 0, firsts[0] if firsts else 0.0
+        for place in range(1, len(steps)):
+            further = reach + steps[place]
+            turns = further + rights[place] > room
+            line += max(turns, breaks[place])
+            reach = firsts[place] if turns or breaks[place] else further
+            lines[place] = line
         return lines
 
 

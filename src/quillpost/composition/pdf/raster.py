@@ -14,6 +14,9 @@ _PDFIUM = Lock()
 # pdfium rounds a picture's size up: a hair less keeps 1100.0000000000002 from becoming 1101.
 _HAIR = 1 - 1e-9
 
+# Boxes are read back with the precision with which they are written.
+_HAIR_WIDTH = 0.001
+
 
 def rasterise(
     pdf: bytes,
@@ -47,9 +50,11 @@ def _draw(document: pdfium.PdfDocument, index: int, dpi: float, part: Box | None
     if part is not None:
         left, bottom = left + part.left, bottom + part.bottom
         right, top = left + part.width, bottom + part.height
-    page.set_cropbox(left, bottom, right, top)
-    page.close()  # a page learns its size when it is loaded
-    page = document[index]
+    wanted = (left, bottom, right, top)
+    if any(abs(a - b) > _HAIR_WIDTH for a, b in zip(page.get_cropbox(), wanted, strict=True)):
+        page.set_cropbox(left, bottom, right, top)
+        page.close()  # a page learns its size when it is loaded
+        page = document[index]
     bitmap = page.render(scale=dpi / INCH * _HAIR, rev_byteorder=True)
     # The bitmap's memory goes with the bitmap.
     pixels: Pixels = bitmap.to_numpy().copy()
