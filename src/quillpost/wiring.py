@@ -167,8 +167,12 @@ def studio(settings: Settings) -> Studio:
 
 def hands(settings: Settings) -> Hands:
     packages = settings.font_packages or CHECKOUT / "node_modules"
-    folder = settings.faces_folder or settings.home.absolute() / "faces"
-    return Hands(FontSources(packages), FaceFolder(folder))
+    return Hands(FontSources(packages), FaceFolder(faces_folder(settings)))
+
+
+def faces_folder(settings: Settings) -> Path:
+    """Where prepared hands are kept."""
+    return settings.faces_folder or settings.home.absolute() / "faces"
 
 
 def _operators_file(path: Path | None, setting: str) -> bytes | None:

@@ -53,7 +53,7 @@ def hands(
     settings = wiring.load_settings()
     studio = wiring.studio(settings)
     if prepare:
-        _prepare(studio.hands, _faces_folder(settings))
+        _prepare(studio.hands, wiring.faces_folder(settings))
     if folder is not None:
         draw_gallery(studio, folder)
     elif not prepare:
@@ -99,10 +99,6 @@ def _prepare_all(known: Hands, missing: Sequence[Face]) -> None:
                 has_yielded = True
             with progress.step(face.face) as tell:
                 known.prepared(face, tell)
-
-
-def _faces_folder(settings: wiring.Settings) -> Path:
-    return settings.faces_folder or settings.home.absolute() / "faces"
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from quillpost.composition.art.intake import PrintablePicture
 from quillpost.composition.art.limits import MOST_PAGES
 from quillpost.composition.art.papers import PrintablePages
 from quillpost.composition.art.picture import read_picture
-from quillpost.composition.art.refusals import BadImage, BadPdf
+from quillpost.composition.art.refusals import BadArt, BadImage, BadPdf
 from quillpost.composition.art.signatures import JPEG
 from quillpost.creative.messages import STARTED, Broken, Head, receive_message, send_message
 from quillpost.kit.errors import Unavailable
@@ -113,35 +113,33 @@ class Nursery:
 
 def limited_picture(data: bytes) -> PrintablePicture:
     """As `printable_picture`, at no risk."""
-    try:
-        head, body = _NURSERY.run("picture", data, cpu_seconds=PICTURE_SECONDS, seconds=2 * PICTURE_SECONDS)
-    except TookTooLong:
-        raise BadImage("The image took too long to read: it is damaged or too complex.") from None
-    except (Died, Broken):
-        raise BadImage("The image is damaged or too complex to be read.") from None
-    if "refused" in head:
-        raise BadImage(str(head["refused"])[:_LONGEST_NOTE])
+    head, body = _made("picture", data, PICTURE_SECONDS, "image", BadImage)
     # The child may have been taken over by what it read: what it made is looked at, not believed.
-    made = read_picture(body)
-    width, height = made.upright_size
+    width, height = read_picture(body).upright_size
     kind = "image/jpeg" if body.startswith(JPEG) else "image/png"
     return PrintablePicture(body, kind, width, height, _notes(head))
 
 
 def limited_pages(data: bytes) -> PrintablePages:
     """As `printable_pages`, at no risk."""
-    try:
-        head, body = _NURSERY.run("pages", data, cpu_seconds=PAGES_SECONDS, seconds=2 * PAGES_SECONDS)
-    except TookTooLong:
-        raise BadPdf("The PDF took too long to read: it is damaged or too complex.") from None
-    except (Died, Broken):
-        raise BadPdf("The PDF is damaged or too complex to be read.") from None
-    if "refused" in head:
-        raise BadPdf(str(head["refused"])[:_LONGEST_NOTE])
+    head, body = _made("pages", data, PAGES_SECONDS, "PDF", BadPdf)
     count = head.get("count")
     if not isinstance(count, int) or not 1 <= count <= MOST_PAGES:
         raise BadPdf("The PDF is damaged or too complex to be read.")
     return PrintablePages(body, count, _notes(head))
+
+
+def _made(work: str, data: bytes, seconds: int, what: str, refusal: type[BadArt]) -> tuple[Head, bytes]:
+    """What a child made of the data, or the refusal that says why it made nothing."""
+    try:
+        head, body = _NURSERY.run(work, data, cpu_seconds=seconds, seconds=2 * seconds)
+    except TookTooLong:
+        raise refusal(f"The {what} took too long to read: it is damaged or too complex.") from None
+    except (Died, Broken):
+        raise refusal(f"The {what} is damaged or too complex to be read.") from None
+    if "refused" in head:
+        raise refusal(str(head["refused"])[:_LONGEST_NOTE])
+    return head, body
 
 
 def _has_started(job: socket.socket) -> bool:
