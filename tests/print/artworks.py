@@ -39,7 +39,7 @@ def printed(data: bytes, width: int = 216, height: int = 144) -> Image.Image:
         picture.data,
         b"/Type/XObject/Subtype/Image/Width %d/Height %d/ColorSpace%b%b"
         % (picture.width, picture.height, space, picture.entries),
-        is_compressed=True,
+        is_final=True,
     )
     matrix = covering(picture.width, picture.height, picture.orientation, Box(0, 0, width, height))
     content = pdf.add_stream(b"q %b /P Do Q" % matrix)

@@ -181,3 +181,10 @@ def test_a_piece_is_uneven_in_its_own_way_every_time() -> None:
     first, again, other = write(words, layout)
     assert first == again
     assert first != other
+
+
+def test_a_piece_among_many_is_as_uneven_as_it_is_alone() -> None:
+    words = vocabulary()
+    passages = [passage("The same words for everyone, " * 3, seed=seed) for seed in range(20)]
+    together = list(write(words, laid_out(*passages, words=words)))
+    assert together == [next(write(words, laid_out(alone, words=words))) for alone in passages]

@@ -174,6 +174,21 @@ def test_a_face_may_be_embedded_whole() -> None:
     assert text_of(page, 0) == "Zoë"
 
 
+def test_a_face_that_is_only_drawn_looks_the_same() -> None:
+    def page(*, is_only_drawn: bool) -> bytes:
+        pdf = PdfFile()
+        numbers = shaped("Zoë", 2)
+        font = embed(pdf, hand(), set(numbers), is_only_drawn=is_only_drawn)
+        codes = b"".join(b"%04X" % number for number in numbers)
+        return page_with(b"/H %d 0 R" % font, b"BT /H 20 Tf 9 99 Td<%b>Tj ET" % codes, pdf)
+
+    drawn, printed = page(is_only_drawn=True), page(is_only_drawn=False)
+    assert rasterise(drawn, dpi=150) == rasterise(printed, dpi=150)
+    for file, can_be_read in ((drawn, False), (printed, True)):
+        with opened(file) as document:
+            assert ("/ToUnicode" in document.pages[0].obj.Resources.Font.H) == can_be_read
+
+
 def test_the_name_of_a_part_of_a_font_depends_on_the_part() -> None:
     def name(used: set[int]) -> str:
         pdf = PdfFile()

@@ -8,6 +8,7 @@ from PIL import Image
 from quillpost.composition.geometry import Box
 from quillpost.composition.pdf.png import encode_png, grey_where_it_is
 from quillpost.composition.pdf.raster import rasterise
+from quillpost.composition.pdf.scratch import scratch
 from quillpost.composition.pdf.writer import PdfFile
 
 TRIM = b"/TrimBox[9 9 297 153]"
@@ -97,6 +98,25 @@ def test_a_turned_page_is_drawn_as_it_is_shown() -> None:
 def test_a_png_holds_the_very_pixels(shape: tuple[int, ...]) -> None:
     pixels = np.random.default_rng(5).integers(0, 256, shape, np.uint8)
     assert np.array_equal(np.asarray(image(encode_png(pixels, dpi=96))), pixels)
+
+
+@pytest.mark.parametrize("shape", [(64, 80), (64, 80, 3)])
+def test_so_does_one_of_writing_on_paper(shape: tuple[int, ...]) -> None:
+    pixels = np.full(shape, 255, np.uint8)
+    pixels[10:14, 5:40] = 17
+    pixels[16:48:3, 9] = 90
+    assert np.array_equal(np.asarray(image(encode_png(pixels, dpi=96))), pixels)
+
+
+def test_memory_is_used_again_and_never_by_two_at_once() -> None:
+    with scratch(1000) as one, scratch(1000) as another:
+        one[:] = 1
+        another[:] = 2
+        assert (one == 1).all()
+        both = {one.ctypes.data, another.ctypes.data}
+    with scratch(500) as again:
+        assert again.size == 500
+        assert again.ctypes.data in both
 
 
 def test_threads_may_draw_at_the_same_time() -> None:

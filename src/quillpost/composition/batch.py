@@ -2,6 +2,7 @@
 
 import hashlib
 from dataclasses import dataclass
+from functools import partial
 
 from quillpost.composition.art.forms import page_forms
 from quillpost.composition.art.picture import covering, read_picture
@@ -54,15 +55,16 @@ class Inks:
             self._vocabularies[style] = Vocabulary(self._hands.hand(style))
         return self._vocabularies[style]
 
-    def embed_all(self, pdf: PdfFile) -> tuple[dict[int, int], bytes]:
+    def embed_all(self, pdf: PdfFile, *, is_only_drawn: bool) -> tuple[dict[int, int], bytes]:
         """Put all fonts that were used into a file: the hands by style, and the others as resources."""
+        put = partial(embed, pdf, is_only_drawn=is_only_drawn)
         hands = {
-            style: embed(pdf, vocabulary.hand.prepared, vocabulary.used)
+            style: put(vocabulary.hand.prepared, vocabulary.used)
             for style, vocabulary in self._vocabularies.items()
             if vocabulary.used
         }
         others = b"".join(
-            b"%b %d 0 R" % (font, embed(pdf, face.prepared, face.numbers(letters)))
+            b"%b %d 0 R" % (font, put(face.prepared, face.numbers(letters)))
             for font, (face, letters) in self._plain_letters().items()
         )
         return hands, others + b"%b %d 0 R" % (BAR_FONT, embed_bars(pdf))
@@ -119,7 +121,7 @@ class BatchFile:
         self.page_count += 1
 
     def finish(self) -> bytes:
-        hands, others = self._inks.embed_all(self._pdf)
+        hands, others = self._inks.embed_all(self._pdf, is_only_drawn=not self._is_for_press)
         for (style, picture), number in self._resources.items():
             hand = b"%b %d 0 R" % (HAND_FONT, hands[style]) if style in hands else b""
             drawn = b"/XObject<</P%d %d 0 R>>" % (picture, picture) if picture else b""
@@ -162,7 +164,7 @@ class BatchFile:
                 space,
                 picture.entries,
             )
-            number = self._pdf.add_stream(picture.data, entries, is_compressed=True)
+            number = self._pdf.add_stream(picture.data, entries, is_final=True)
             self._pictures[digest] = _PlacedPicture(
                 number, picture.width, picture.height, picture.orientation
             )

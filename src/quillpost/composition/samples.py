@@ -95,7 +95,7 @@ class Paper:
     def pdf(self) -> bytes:
         file = PdfFile()
         content = file.add_stream(b"".join(self._content))
-        hands, fonts = self._inks.embed_all(file)
+        hands, fonts = self._inks.embed_all(file, is_only_drawn=False)
         if self._style in hands:
             fonts += b"%b %d 0 R" % (HAND_FONT, hands[self._style])
         entries = b"/MediaBox[0 0 %.2f %.2f]/Resources<</Font<<%b>>>>" % (self.width, self.height, fonts)

@@ -37,7 +37,7 @@ class _Copier:
         resources = self._resources(page["/Resources"], 0)
         contents = page["/Contents"]
         return self._pdf.add_stream(
-            contents.read_raw_bytes(), _FORM + resources + self._entries(contents, 0), is_compressed=True
+            contents.read_raw_bytes(), _FORM + resources + self._entries(contents, 0), is_final=True
         )
 
     def _body(self, thing: object, depth: int) -> bytes:
@@ -57,7 +57,7 @@ class _Copier:
                 return b"null"
             self._open.add(key)
             entries = self._entries(thing, depth + 1)
-            number = self._pdf.add_stream(thing.read_raw_bytes(), entries, is_compressed=True)
+            number = self._pdf.add_stream(thing.read_raw_bytes(), entries, is_final=True)
             self._numbers[key] = number
         else:
             number = self._numbers[key] = self._pdf.reserve()

@@ -189,10 +189,11 @@ class Vocabulary:
 
     def _show(self, words: Integers, takes: Integers) -> Tokens:
         table = self._table()
-        is_new = ~table.is_shown[words, takes]
-        for word, take in dict.fromkeys(zip(words[is_new].tolist(), takes[is_new].tolist(), strict=True)):
+        wanted = np.zeros_like(table.is_shown)
+        wanted[words, takes] = True
+        for word, take in np.argwhere(wanted & ~table.is_shown).tolist():
             table.shown[word, take] = self._in_take(word, take)
-            table.is_shown[word, take] = True
+        table.is_shown |= wanted
         shown: Tokens = table.shown[words, takes]
         return shown
 

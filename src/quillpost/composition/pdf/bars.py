@@ -30,7 +30,7 @@ def embed_bars(pdf: PdfFile) -> int:
     program = _program()
     name = subset_tag(program) + b"+QuillpostBars"
     file = pdf.add_stream(
-        _compressed_program(), b"/Length1 %d/Filter/FlateDecode" % len(program), is_compressed=True
+        _compressed_program(), b"/Length1 %d/Filter/FlateDecode" % len(program), is_final=True
     )
     descriptor = pdf.add(
         b"<</Type/FontDescriptor/FontName/%b/Flags %d/FontBBox[0 0 %d %d]/ItalicAngle 0"

@@ -7,10 +7,9 @@ from functools import lru_cache
 from quillpost.composition.hands.prepared import REACH, Prepared
 from quillpost.composition.pdf.readings import readings, shaped_readings
 from quillpost.composition.pdf.sfnt import thinned
-from quillpost.composition.pdf.writer import PdfFile, deflate
+from quillpost.composition.pdf.writer import PdfFile
 
 _MAPPINGS_A_BLOCK = 100
-_FLATE = b"/Filter/FlateDecode"
 
 _CMAP_HEAD = (
     b"/CIDInit/ProcSet findresource begin 12 dict begin begincmap"
@@ -21,24 +20,36 @@ _CMAP_TAIL = b"endcmap CMapName currentdict/CMap defineresource pop end end"
 
 
 def embed(
-    pdf: PdfFile, prepared: Prepared, used: Collection[int] | None = None, *, number: int | None = None
+    pdf: PdfFile,
+    prepared: Prepared,
+    used: Collection[int] | None = None,
+    *,
+    number: int | None = None,
+    is_only_drawn: bool = False,
 ) -> int:
     """The number of a font object; a text's codes are glyph numbers of the face's `program`.
 
     Only the `used` glyph numbers are drawn, measured and readable; None keeps all of them. What is used
     is known when all pages are: `number`, reserved before, lets pages name the font until then.
+    In a file that is drawn at once and thrown away nothing is made small, and nothing can be read back.
     """
     numbers = sorted(used) if used is not None else range(1, _count(prepared) + 1)
     shapes = prepared.takes + 1
     widths = {n: prepared.advances[(n - 1) // shapes] for n in numbers if n}
     program = thinned(prepared.program, numbers)
-    name = subset_tag(program) + b"+" + prepared.name.encode()
+    length = b"/Length1 %d" % len(program)
+    if is_only_drawn:
+        name, file, to_unicode = prepared.name.encode(), pdf.add_stream(program, length, is_final=True), b""
+    else:
+        name = subset_tag(program) + b"+" + prepared.name.encode()
+        file = pdf.add_stream(program, length)
+        to_unicode = b"/ToUnicode %d 0 R" % pdf.add_stream(unicode_map(_texts(prepared, numbers)))
     return _put_font(
         pdf,
         pdf.reserve() if number is None else number,
         name,
-        (len(program), deflate(program)),
-        deflate(unicode_map(_texts(prepared, numbers))),
+        file,
+        to_unicode,
         _width_array(widths),
         _metrics(prepared),
     )
@@ -104,14 +115,11 @@ def _put_font(
     pdf: PdfFile,
     number: int,
     name: bytes,
-    program: tuple[int, bytes],
+    file: int,
     to_unicode: bytes,
     widths: bytes,
     metrics: tuple[tuple[int, int, int, int], int],
 ) -> int:
-    length, compressed = program
-    file = pdf.add_stream(compressed, b"/Length1 %d%b" % (length, _FLATE), is_compressed=True)
-    unicode_number = pdf.add_stream(to_unicode, _FLATE, is_compressed=True)
     box, cap_height = metrics
     descriptor = pdf.add(
         b"<</Type/FontDescriptor/FontName/%b/Flags 4/FontBBox[%d %d %d %d]/ItalicAngle 0"
@@ -126,5 +134,5 @@ def _put_font(
     return pdf.put(
         number,
         b"<</Type/Font/Subtype/Type0/BaseFont/%b/Encoding/Identity-H"
-        b"/DescendantFonts[%d 0 R]/ToUnicode %d 0 R>>" % (name, descendant, unicode_number),
+        b"/DescendantFonts[%d 0 R]%b>>" % (name, descendant, to_unicode),
     )

@@ -1,12 +1,16 @@
 """Pictures of PDF pages. The preview is made from the very page that would print."""
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from threading import Lock
+from typing import Any
 
+import numpy as np
 import pypdfium2 as pdfium
 
 from quillpost.composition.geometry import INCH, Box
 from quillpost.composition.pdf.png import Pixels, encode_png, grey_where_it_is
+from quillpost.composition.pdf.scratch import scratch
 
 # pdfium keeps global state and is not thread-safe.
 _PDFIUM = Lock()
@@ -16,6 +20,8 @@ _HAIR = 1 - 1e-9
 
 # Boxes are read back with the precision with which they are written.
 _HAIR_WIDTH = 0.001
+
+_CHANNELS = 3
 
 
 def rasterise(
@@ -30,21 +36,21 @@ def rasterise(
     `pages` picks them by their place in the file, from 0; without it all are drawn. `crops` has for each
     of them the part that is wanted, in points from the trim's lower left corner, or None for the whole.
     """
-    drawn = _drawn(pdf, dpi, pages, crops)
-    # Encoding needs no lock: another thread may draw meanwhile.
-    return [encode_png(grey_where_it_is(pixels), dpi=dpi) for pixels in drawn]
+    with ExitStack() as until_encoded:
+        with _PDFIUM, pdfium.PdfDocument(pdf) as document:
+            indexes = range(len(document)) if pages is None else pages
+            parts = [None] * len(indexes) if crops is None else crops
+            drawn = [
+                _draw(document, index, dpi, part, until_encoded)
+                for index, part in zip(indexes, parts, strict=True)
+            ]
+        # Encoding needs no lock: another thread may draw meanwhile.
+        return [encode_png(grey_where_it_is(pixels), dpi=dpi) for pixels in drawn]
 
 
-def _drawn(
-    pdf: bytes, dpi: float, pages: Sequence[int] | None, crops: Sequence[Box | None] | None
-) -> list[Pixels]:
-    with _PDFIUM, pdfium.PdfDocument(pdf) as document:
-        indexes = range(len(document)) if pages is None else pages
-        parts = [None] * len(indexes) if crops is None else crops
-        return [_draw(document, index, dpi, part) for index, part in zip(indexes, parts, strict=True)]
-
-
-def _draw(document: pdfium.PdfDocument, index: int, dpi: float, part: Box | None) -> Pixels:
+def _draw(
+    document: pdfium.PdfDocument, index: int, dpi: float, part: Box | None, memory: ExitStack
+) -> Pixels:
     page = document[index]
     left, bottom, right, top = page.get_trimbox()
     if part is not None:
@@ -55,9 +61,13 @@ def _draw(document: pdfium.PdfDocument, index: int, dpi: float, part: Box | None
         page.set_cropbox(left, bottom, right, top)
         page.close()  # a page learns its size when it is loaded
         page = document[index]
-    bitmap = page.render(scale=dpi / INCH * _HAIR, rev_byteorder=True)
-    # The bitmap's memory goes with the bitmap.
-    pixels: Pixels = bitmap.to_numpy().copy()
+
+    def bitmap_of(width: int, height: int, **kind: Any) -> pdfium.PdfBitmap:
+        room = memory.enter_context(scratch(width * height * _CHANNELS))
+        return pdfium.PdfBitmap.new_native(width, height, buffer=np.ctypeslib.as_ctypes(room), **kind)
+
+    bitmap = page.render(scale=dpi / INCH * _HAIR, rev_byteorder=True, bitmap_maker=bitmap_of)
+    pixels: Pixels = bitmap.to_numpy()
     bitmap.close()
     page.close()
     return pixels

@@ -14,28 +14,34 @@ _LONG_OFFSETS = slice(50, 52)
 _DRAWING = (b"cvt ", b"fpgm", b"glyf", b"head", b"hhea", b"hmtx", b"loca", b"maxp", b"prep")
 
 
-def tables_of(font: bytes) -> dict[bytes, bytes]:
+Table = bytes | memoryview
+
+
+def tables_of(font: bytes) -> dict[bytes, memoryview]:
+    """Its tables by their tags; they stay where they are."""
     (count,) = struct.unpack_from(">H", font, 4)
     directory = struct.iter_unpack(">4s4xII", font[12 : 12 + 16 * count])
-    return {tag: font[offset : offset + length] for tag, offset, length in directory}
+    whole = memoryview(font)
+    return {tag: whole[offset : offset + length] for tag, offset, length in directory}
 
 
-def assembled(tables: Mapping[bytes, bytes]) -> bytes:
+def assembled(tables: Mapping[bytes, Table]) -> bytes:
     """A font of these tables; its checksums are right."""
-    bodies = {tag: tables[tag] for tag in sorted(tables)}
+    bodies = {tag: _padded(tables[tag]) for tag in sorted(tables)}
     bodies[b"head"] = _with(bodies[b"head"], _HEAD_CHECKSUM, bytes(4))
+    sums = {tag: _checksum(body) for tag, body in bodies.items()}
     directory, at = b"", 12 + 16 * len(bodies)
     for tag, body in bodies.items():
-        directory += struct.pack(">4sIII", tag, _checksum(body), at, len(body))
-        at += len(body) + -len(body) % 4
+        directory += struct.pack(">4sIII", tag, sums[tag], at, len(tables[tag]))
+        at += len(body)
     power = len(bodies).bit_length() - 1
     search = 16 << power
     head = struct.pack(">IHHHH", _VERSION, len(bodies), search, power, 16 * len(bodies) - search)
     front = head + directory
-    total = (_checksum(front) + sum(map(_checksum, bodies.values()))) & 0xFFFFFFFF
+    total = (_checksum(front) + sum(sums.values())) & 0xFFFFFFFF
     adjustment = struct.pack(">I", (_MAGIC - total) & 0xFFFFFFFF)
     bodies[b"head"] = _with(bodies[b"head"], _HEAD_CHECKSUM, adjustment)
-    return front + b"".join(body + bytes(-len(body) % 4) for body in bodies.values())
+    return b"".join([front, *bodies.values()])
 
 
 def thinned(font: bytes, used: Collection[int]) -> bytes:
@@ -53,22 +59,22 @@ def thinned(font: bytes, used: Collection[int]) -> bytes:
     glyf = b"".join([outlines[start:end] for start, end in zip(starts, ends, strict=True)])
     lengths = np.where(kept, np.diff(offsets), 0)
     loca = np.concatenate(([0], np.cumsum(lengths))).astype(">u4")
-    replaced = {
+    replaced: dict[bytes, Table] = {
         b"glyf": glyf,
         b"loca": loca.tobytes(),
         b"head": _with(tables[b"head"], _LONG_OFFSETS, b"\0\1"),
         b"hmtx": _thinned_metrics(tables, kept),
     }
-    return assembled({tag: tables[tag] for tag in _DRAWING if tag in tables} | replaced)
+    return assembled({**{tag: tables[tag] for tag in _DRAWING if tag in tables}, **replaced})
 
 
-def _offsets(tables: Mapping[bytes, bytes]) -> npt.NDArray[np.int64]:
+def _offsets(tables: Mapping[bytes, Table]) -> npt.NDArray[np.int64]:
     if tables[b"head"][_LONG_OFFSETS] == b"\0\1":
         return np.frombuffer(tables[b"loca"], ">u4").astype(np.int64)
     return np.frombuffer(tables[b"loca"], ">u2").astype(np.int64) * 2
 
 
-def _thinned_metrics(tables: Mapping[bytes, bytes], kept: npt.NDArray[np.bool_]) -> bytes:
+def _thinned_metrics(tables: Mapping[bytes, Table], kept: npt.NDArray[np.bool_]) -> bytes:
     """Advances and side bearings; those of glyphs that are gone are zero, which deflates well."""
     (full_rows,) = struct.unpack_from(">H", tables[b"hhea"], 34)
     metrics = np.frombuffer(tables[b"hmtx"], ">u2").copy()
@@ -80,10 +86,13 @@ def _thinned_metrics(tables: Mapping[bytes, bytes], kept: npt.NDArray[np.bool_])
     return metrics.tobytes()
 
 
-def _checksum(data: bytes) -> int:
-    padded = data + bytes(-len(data) % 4)
+def _padded(table: Table) -> bytes:
+    return b"".join((table, bytes(-len(table) % 4)))
+
+
+def _checksum(padded: bytes) -> int:
     return int(np.frombuffer(padded, ">u4").sum(dtype=np.uint64)) & 0xFFFFFFFF
 
 
-def _with(data: bytes, place: slice, value: bytes) -> bytes:
-    return data[: place.start] + value + data[place.stop :]
+def _with(table: Table, place: slice, value: bytes) -> bytes:
+    return b"".join((table[: place.start], value, table[place.stop :]))

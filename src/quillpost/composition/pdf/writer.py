@@ -67,9 +67,9 @@ class PdfFile:
     def add(self, body: bytes) -> int:
         return self.put(self.reserve(), body)
 
-    def add_stream(self, data: bytes, entries: bytes = b"", *, is_compressed: bool = False) -> int:
-        """A stream object; `is_compressed` data brings its own /Filter in its entries."""
-        if not is_compressed:
+    def add_stream(self, data: bytes, entries: bytes = b"", *, is_final: bool = False) -> int:
+        """A stream object; `is_final` data stays as it is, with its /Filter, if any, among its entries."""
+        if not is_final:
             data, entries = deflate(data), entries + b"/Filter/FlateDecode"
         return self._write_stream(self.reserve(), data, entries)
 
@@ -126,7 +126,7 @@ class PdfFile:
         self._pack()
         packet = xmp_packet(press, self._digest())
         # Readable by tools that know no compression.
-        metadata = self.add_stream(packet, b"/Type/Metadata/Subtype/XML", is_compressed=True)
+        metadata = self.add_stream(packet, b"/Type/Metadata/Subtype/XML", is_final=True)
         return b"/Metadata %d 0 R/OutputIntents[%b]/DPartRoot %d 0 R" % (metadata, intent, parts)
 
     def _digest(self) -> bytes:
