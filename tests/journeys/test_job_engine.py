@@ -140,7 +140,8 @@ def test_finished_jobs_are_forgotten_after_three_days_and_failed_ones_kept(
         )
         jobs.defer(tx, "jobs.forget_finished", timestamp=0)
     with running(conninfo):
-        until(lambda: statuses(db, "jobs.forget_finished") == ["succeeded"], what="the tidying done")
+        # For some minutes of every hour the worker books one of its own beside it.
+        until(lambda: statuses(db, "jobs.forget_finished")[:1] == ["succeeded"], what="the tidying done")
     assert statuses(db, "old") == []
     assert statuses(db, "old_failure") == ["failed"]
     assert statuses(db, "recent") == ["succeeded"]
