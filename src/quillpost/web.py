@@ -43,7 +43,8 @@ def create_app(parts: Parts, background: Background | None = None) -> FastAPI:
     )
     app.state.parts = parts
     app.state.release = __version__
-    app.state.samples = hands.Samples(parts.studio)
+    app.state.samples = hands.remembered_samples(parts.studio)
+    app.state.fronts = files.remembered_fronts(parts.studio)
     errors.install(app)
     home.add_missing_page(app)
     for router in (

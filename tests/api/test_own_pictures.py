@@ -221,6 +221,13 @@ def test_more_than_fifty_pictures_are_refused_before_any_is_fetched(
     assert traces(parts) == before
 
 
+def test_light_ink_is_warned_of_on_white_paper_alone(owner: Account, gallery: Gallery) -> None:
+    assert "hardly be seen" in owner.send(handwriting_color="#fdfdfd").headers["X-Warnings"]
+    on_red = owner.send(handwriting_color="#fdfdfd", custom_background_image=gallery.url("/red.png"))
+    assert on_red.status_code == 200
+    assert "hardly be seen" not in on_red.headers.get("X-Warnings", "")
+
+
 def test_what_deserves_a_look_is_told_once(owner: Account, gallery: Gallery) -> None:
     sent = owner.send(
         recipients=fond_of("red", "soft-blue", "soft-green", "soft-blue"),

@@ -1,11 +1,13 @@
 """A send with preview = true: two pictures, and nothing else happens."""
 
+from contextlib import ExitStack
 from urllib.parse import urlsplit
 
 import pytest
 from starlette.testclient import TestClient
 
 from makers import Account, Clock, count_rows, person
+from quillpost.creative.images import HEAVY_AT_ONCE, heavy_work
 from quillpost.creative.shelf import forget_expired
 from quillpost.parts import Parts
 
@@ -87,6 +89,14 @@ def test_a_preview_for_a_recipient_that_is_not_there_is_refused(owner: Account, 
 def test_the_plain_front_can_be_looked_at(owner: Account, http: TestClient, size: str) -> None:
     front = owner.send(size=size).json()["front_image"]
     assert http.get(path_of(front)).content.startswith(PNG)
+
+
+def test_a_plain_front_that_was_drawn_waits_for_nobody(http: TestClient, parts: Parts) -> None:
+    first = http.get("/art/postcard-4x6.png").content
+    with ExitStack() as busy:
+        for _ in range(HEAVY_AT_ONCE):
+            busy.enter_context(heavy_work())
+        assert http.get("/art/postcard-4x6.png").content == first
 
 
 def test_the_proof_of_an_order_opens_without_a_token(owner: Account, http: TestClient) -> None:

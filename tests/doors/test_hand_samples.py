@@ -11,6 +11,8 @@ from starlette.testclient import TestClient
 from makers import Account
 from quillpost.composition import samples
 from quillpost.doors import hands as door
+from quillpost.doors.drawn_once import WAITING_AT_ONCE
+from quillpost.kit.errors import Unavailable
 from quillpost.parts import Parts
 
 
@@ -79,13 +81,13 @@ def test_only_the_address_that_names_its_look_is_kept_for_ever(http: TestClient,
 
 
 def test_many_who_wait_for_an_unready_hand_do_not_take_every_thread(parts: Parts) -> None:
-    waiting = door.Samples(parts.studio)
-    for _ in range(door.WAITING_AT_ONCE):
+    waiting = door.remembered_samples(parts.studio)
+    for _ in range(WAITING_AT_ONCE):
         assert waiting._places.acquire(blocking=False)
-    with pytest.raises(door.Unavailable):
+    with pytest.raises(Unavailable):
         waiting.of(1)
-    for _ in range(door.WAITING_AT_ONCE):
+    for _ in range(WAITING_AT_ONCE):
         waiting._places.release()
-    with ThreadPoolExecutor(door.WAITING_AT_ONCE) as crowd:
-        drawn = set(crowd.map(waiting.of, [1] * door.WAITING_AT_ONCE))
+    with ThreadPoolExecutor(WAITING_AT_ONCE) as crowd:
+        drawn = set(crowd.map(waiting.of, [1] * WAITING_AT_ONCE))
     assert len(drawn) == 1

@@ -166,13 +166,15 @@ def _intent_faults(document: pikepdf.Pdf) -> Faults:
         yield "intent: no profile"
         return
     profile = intent.DestOutputProfile
+    data = profile.read_bytes()
+    if data[36:40] == b"acsp" and data[12:16] != b"prtr":
+        yield "intent: the profile is not that of an output device"
+        return
     try:
-        read = read_profile(profile.read_bytes())
+        read = read_profile(data)
     except ValueError as reason:
         yield f"intent: {reason}"
         return
-    if read.profile[12:16] != b"prtr":
-        yield "intent: the profile is not that of an output device"
     if read.components != profile.get("/N"):
         yield "intent: /N is not the profile's number of components"
 

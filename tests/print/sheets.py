@@ -54,7 +54,8 @@ def sheets(asked: Press | None, *, pieces: int = 3, extra: bytes = b"", entries:
     pdf = PdfFile(asked)
     hand_font, bar_font = pdf.reserve(), embed_bars(pdf)
     spaces = default_spaces(pdf, asked.intent) if asked else b""
-    resources = pdf.add(b"<</Font<</H %d 0 R/B %d 0 R>>%b>>" % (hand_font, bar_font, spaces))
+    colour_spaces = b"/ColorSpace<<%b>>" % spaces if spaces else b""
+    resources = pdf.add(b"<</Font<</H %d 0 R/B %d 0 R>>%b>>" % (hand_font, bar_font, colour_spaces))
     shared = BOXES + b"/Resources %d 0 R" % resources
     front = pdf.add_stream(b"0.9 0.5 0.1 rg 0 0 306 162 re f\n")
     used: set[int] = set()

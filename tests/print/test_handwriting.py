@@ -30,7 +30,7 @@ from page_reader import Glyph, Pages
 
 from quillpost.composition.content import Design
 from quillpost.composition.geometry import Box
-from quillpost.composition.hands.hand import Hand
+from quillpost.composition.hands.hand import Glyphs, Hand
 from quillpost.composition.pages.layout import DoesNotFit
 from quillpost.composition.words.variables import compile_text
 
@@ -272,6 +272,22 @@ def test_letters_of_no_face_are_reported_once_each() -> None:
 
 def test_letters_of_no_face_are_never_blank() -> None:
     assert studio().hands.hand(STROKES).legible("a李①㏄e\u0301\u200d\nb") == "aLi1ccé\nb"
+
+
+@pytest.mark.parametrize("beside", ["я", "№", "李"])
+def test_figures_keep_their_distance_beside_a_borrowed_letter(beside: str) -> None:
+    hand = studio().hands.hand(STROKES)
+    assert hand.style.figure_gap
+
+    def moves(word: str) -> list[int]:
+        return [move for part in hand.spell(word).parts if isinstance(part, Glyphs) for move in part.moves]
+
+    assert moves("1200") == [0, *[hand.style.figure_gap] * 3]
+    assert moves(f"1200{beside}")[:4] == moves("1200")
+
+
+def test_a_letter_without_a_sound_of_its_own_is_left_out() -> None:
+    assert studio().hands.hand(STROKES).legible("مرحبا, Dana") == "mrhb, Dana"
 
 
 @pytest.mark.parametrize("word", ["n\u0302", "s\u0308", "as\u0308b", "李à\u0308", "s\u0308李", "(ā\u0301)"])

@@ -194,7 +194,7 @@ def test_default_colours_reach_everything_that_is_drawn() -> None:
         page["/Resources"] = Dictionary(XObject=Dictionary(P=drawing(pdf, TRIANGLE)))
 
     pages = printable_pages(paper(b"/P Do", change=change)).data
-    spaces = b"/ColorSpace<</DefaultRGB[/CalRGB<</WhitePoint[.95 1 1.09]>>]>>"
+    spaces = b"/DefaultRGB[/CalRGB<</WhitePoint[.95 1 1.09]>>]"
     with pikepdf.open(io.BytesIO(composed(pages, default_spaces=spaces))) as pdf:
         forms: list[Any] = [
             thing for thing in pdf.objects if isinstance(thing, pikepdf.Stream) and "/Resources" in thing
@@ -235,7 +235,7 @@ def test_a_press_can_take_what_came_in(content: bytes, components: int) -> None:
         pdf, printable_pages(paper(content, change=with_font)).data, default_spaces=spaces
     ):
         boxes = b"/MediaBox[0 0 612 792]/BleedBox[0 0 612 792]/TrimBox[0 0 612 792]"
-        resources = b"/Resources<</XObject<</F %d 0 R>>%b>>" % (form, spaces)
+        resources = b"/Resources<</XObject<</F %d 0 R>>/ColorSpace<<%b>>>>" % (form, spaces)
         pdf.add_page(boxes + resources, [pdf.add_stream(b"/F Do")])
     assert faults(pdf.finish()) == []
 

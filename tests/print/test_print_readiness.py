@@ -274,7 +274,8 @@ def test_our_srgb_is_srgb(profile: bytes, rendering: ImageCms.Intent) -> None:
 
 
 def test_an_operators_profile_is_read() -> None:
-    theirs = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+    display = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+    theirs = display[:12] + b"prtr" + display[16:]
     assert read_profile(theirs) == OutputIntent(theirs, 3, "sRGB built-in")
     assert read_profile(SRGB.profile + b"rest") == SRGB
     assert read_profile(CMYK.profile).components == 4
@@ -290,6 +291,7 @@ def test_an_operators_profile_is_read() -> None:
         (b"\x89PNG" + bytes(500), "not an ICC profile"),
         (SRGB.profile[:-1], "cut off"),
         (_profile(b"RGB ", b"link"), "class link"),
+        (display_profile(), "class mntr"),
         (_profile(b"Lab "), "colours are Lab"),
         (SRGB.profile[:20] + b"????" + SRGB.profile[24:], r"connects to \?"),
         (SRGB.profile[:128] + b"\xff\xff\xff\xff" + SRGB.profile[132:], "list of tags"),

@@ -16,7 +16,7 @@ from PIL import Image
 
 from quillpost.composition.art.refusals import BadImage, BadPdf
 from quillpost.creative import limited
-from quillpost.creative.images import FetchedPages, FetchedPicture, fetch_image, fetch_pages
+from quillpost.creative.images import FetchedPages, FetchedPicture, Wanted, fetch_images, fetch_pages
 from quillpost.creative.limited import Died, Nursery, TookTooLong, limited_pages, limited_picture
 from quillpost.kit.errors import Invalid, Unavailable
 from quillpost.ports import Fetched
@@ -83,8 +83,28 @@ def test_a_refusal_comes_back_with_its_sentence() -> None:
         limited_pages(picture("GIF", "P"))
 
 
+class Liar:
+    """A decoder that was taken over by what it read."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+
+    def run(self, work: str, data: bytes, *, cpu_seconds: int, seconds: float) -> object:
+        return {"notes": [], "count": 1, "width": 60, "height": 40}, self._body
+
+
+@pytest.mark.parametrize("body", [b"", b"%PDF-1.6 startxref", picture()])
+def test_pages_that_a_child_claims_to_have_made_are_looked_at(
+    monkeypatch: pytest.MonkeyPatch, body: bytes
+) -> None:
+    monkeypatch.setattr(limited, "_NURSERY", Liar(body))
+    with pytest.raises(BadPdf, match="damaged or too complex"):
+        limited_pages(page())
+
+
 def test_what_is_fetched_is_what_is_printed() -> None:
-    fetched = fetch_image(Shop(picture("PNG", "RGBA")), "https://example.com/", field="front_image_url")
+    wanted = [Wanted("https://example.com/", "front_image_url")]
+    (fetched,) = fetch_images(Shop(picture("PNG", "RGBA")), wanted)
     assert isinstance(fetched, FetchedPicture)
     assert (fetched.content_type, fetched.width, fetched.height) == ("image/png", 60, 40)
     pages = fetch_pages(Shop(page()), "https://example.com/", field="pdf_url")

@@ -121,11 +121,12 @@ class BatchFile:
         self.page_count += 1
 
     def finish(self) -> bytes:
+        spaces = b"/ColorSpace<<%b>>" % self._spaces if self._spaces else b""
         hands, others = self._inks.embed_all(self._pdf, is_only_drawn=not self._is_for_press)
         for (style, picture), number in self._resources.items():
             hand = b"%b %d 0 R" % (HAND_FONT, hands[style]) if style in hands else b""
             drawn = b"/XObject<</P%d %d 0 R>>" % (picture, picture) if picture else b""
-            self._pdf.put(number, b"<</Font<<%b%b>>%b%b>>" % (hand, others, drawn, self._spaces))
+            self._pdf.put(number, b"<</Font<<%b%b>>%b%b>>" % (hand, others, drawn, spaces))
         return self._pdf.finish()
 
     def _sheet(

@@ -31,7 +31,6 @@ your apple pie! If you need a hand with the fence on Saturday the 12th, call us 
 All our best, Quincy & Bex"""
 
 _INK = BALLPOINTS["blue"].ink
-_SEED = 7
 _GREY = b".45 g"
 _MARGIN = 6.0
 

@@ -80,17 +80,27 @@ class Studio:
         self.hands = hands
         self.pieces = pieces
         self._intent = intent
-        self._plain_fronts: dict[tuple[str, int], bytes] = {}
 
     def wordings(self, design: Design, addressees: Sequence[Addressee]) -> list[str]:
         """The message as each of them reads it."""
         text = compile_text(design.message)
         return [text.fill(addressee, design.sender) for addressee in addressees]
 
-    def misfits(self, design: Design, addressees: Sequence[Addressee], *, qr: bool) -> Misfits:
-        """What does not fit. A design without misfits always composes for these addressees."""
+    def misfits(
+        self,
+        design: Design,
+        addressees: Sequence[Addressee],
+        *,
+        qr: bool,
+        wordings: Sequence[str] | None = None,
+    ) -> Misfits:
+        """What does not fit. A design without misfits always composes for these addressees.
+
+        `wordings` spares filling the message for everyone once more, where that was done already.
+        """
         check = _Check(self, design)
-        return Misfits(check.sender(), check.messages(addressees, qr=qr), check.addresses(addressees))
+        own = self.wordings(design, addressees) if wordings is None else wordings
+        return Misfits(check.sender(), check.messages(own, qr=qr), check.addresses(addressees))
 
     def compose(
         self, designs: Mapping[Any, Design], copies: Sequence[Copy], *, title: str, made_at: datetime
@@ -115,12 +125,11 @@ class Studio:
         return Previews(sides, wrapped)
 
     def plain_front(self, piece: str, *, dpi: int) -> bytes:
-        """The first side of a piece without art and without a signature, drawn once and then remembered."""
-        if (piece, dpi) not in self._plain_fronts:
-            design = Design(piece=piece, message="", ink=BALLPOINTS["blue"].ink)
-            drawn = self.preview(design, Copy(item_id=0, design=0, addressee=Addressee()), dpi=dpi)
-            self._plain_fronts[piece, dpi] = next(iter(drawn.sides.values()))
-        return self._plain_fronts[piece, dpi]
+        """The first side of a piece without art and without a signature."""
+        design = Design(piece=piece, message="", ink=BALLPOINTS["blue"].ink)
+        copy = Copy(item_id=0, design=0, addressee=Addressee())
+        first = next(iter(self.pieces[piece].previews))
+        return self.preview(design, copy, dpi=dpi, only=first).sides[first]
 
     def handwriting_of(self, design: Design) -> tuple[Sizes, bool]:
         """At which sizes the hand may write, and whether evenly: a choice that only AI hands have."""
@@ -140,13 +149,12 @@ class Studio:
 @contextmanager
 def _uncollected() -> Iterator[None]:
     """No search for garbage meanwhile: a batch leaves no cycles, and searching costs a twentieth of it."""
-    was_on = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        if was_on:
-            gc.enable()
+        # Always: whoever else composes meanwhile is searched for a while, and nobody is left without.
+        gc.enable()
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,14 +200,13 @@ class _Check:
         written = [return_passage(side, self._design, 0, is_even=self._is_even) for side in self._sides]
         return self._unfit([(None, passage) for passage in written if passage]).get(None)
 
-    def messages(self, addressees: Sequence[Addressee], *, qr: bool) -> dict[int, DoesNotFit]:
+    def messages(self, own: Sequence[str], *, qr: bool) -> dict[int, DoesNotFit]:
         """Recipients with the same words share one look; it ends with the first that are too long.
 
         A message that fits above a QR code fits without one, too.
         """
         if self._design.pdf_only:
             return {}
-        own = self._studio.wordings(self._design, addressees)
         side, sizes, is_even = self._piece.message_side, self._sizes, self._is_even
         distinct = list(dict.fromkeys(own))
         unfit: dict[str, DoesNotFit] = {}

@@ -23,18 +23,12 @@ Work = Callable[[bytes], tuple[Head, bytes]]
 
 def read_picture(data: bytes) -> tuple[Head, bytes]:
     made = printable_picture(data)
-    head = {
-        "content_type": made.content_type,
-        "width": made.width,
-        "height": made.height,
-        "notes": made.notes,
-    }
-    return head, made.data
+    return {"notes": made.notes}, made.data
 
 
 def read_pages(data: bytes) -> tuple[Head, bytes]:
     made = printable_pages(data)
-    return {"count": made.count, "notes": made.notes}, made.data
+    return {"notes": made.notes}, made.data
 
 
 WORKS: Mapping[str, Work] = {"picture": read_picture, "pages": read_pages}

@@ -67,12 +67,6 @@ class Wanted:
         return Invalid({self.field: [f"{why} ({self.whose})" if self.whose else why]})
 
 
-def fetch_image(fetcher: Fetcher, url: str, *, field: str) -> FetchedPicture:
-    """The picture, made printable; `Invalid` names the field and what is wrong."""
-    (picture,) = fetch_images(fetcher, [Wanted(url, field)])
-    return picture
-
-
 def fetch_images(
     fetcher: Fetcher,
     wanted: Sequence[Wanted],

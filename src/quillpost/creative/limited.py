@@ -12,7 +12,7 @@ from threading import Lock
 
 from quillpost.composition.art.intake import PrintablePicture
 from quillpost.composition.art.limits import MOST_PAGES
-from quillpost.composition.art.papers import PrintablePages
+from quillpost.composition.art.papers import PrintablePages, count_pages
 from quillpost.composition.art.picture import read_picture
 from quillpost.composition.art.refusals import BadArt, BadImage, BadPdf
 from quillpost.composition.art.signatures import JPEG
@@ -113,24 +113,28 @@ class Nursery:
 
 def limited_picture(data: bytes) -> PrintablePicture:
     """As `printable_picture`, at no risk."""
-    head, body = _made("picture", data, PICTURE_SECONDS, "image", BadImage)
-    # The child may have been taken over by what it read: what it made is looked at, not believed.
+    notes, body = _made("picture", data, PICTURE_SECONDS, "image", BadImage)
     width, height = read_picture(body).upright_size
     kind = "image/jpeg" if body.startswith(JPEG) else "image/png"
-    return PrintablePicture(body, kind, width, height, _notes(head))
+    return PrintablePicture(body, kind, width, height, notes)
 
 
 def limited_pages(data: bytes) -> PrintablePages:
     """As `printable_pages`, at no risk."""
-    head, body = _made("pages", data, PAGES_SECONDS, "PDF", BadPdf)
-    count = head.get("count")
-    if not isinstance(count, int) or not 1 <= count <= MOST_PAGES:
+    notes, body = _made("pages", data, PAGES_SECONDS, "PDF", BadPdf)
+    count = count_pages(body)
+    if not 1 <= count <= MOST_PAGES:
         raise BadPdf("The PDF is damaged or too complex to be read.")
-    return PrintablePages(body, count, _notes(head))
+    return PrintablePages(body, count, notes)
 
 
-def _made(work: str, data: bytes, seconds: int, what: str, refusal: type[BadArt]) -> tuple[Head, bytes]:
-    """What a child made of the data, or the refusal that says why it made nothing."""
+def _made(
+    work: str, data: bytes, seconds: int, what: str, refusal: type[BadArt]
+) -> tuple[tuple[str, ...], bytes]:
+    """Notes on what a child made of the data, and that; or the refusal that says why it made nothing.
+
+    The child may have been taken over by what it read: what it made is to be looked at, not believed.
+    """
     try:
         head, body = _NURSERY.run(work, data, cpu_seconds=seconds, seconds=2 * seconds)
     except TookTooLong:
@@ -139,7 +143,7 @@ def _made(work: str, data: bytes, seconds: int, what: str, refusal: type[BadArt]
         raise refusal(f"The {what} is damaged or too complex to be read.") from None
     if "refused" in head:
         raise refusal(str(head["refused"])[:_LONGEST_NOTE])
-    return head, body
+    return _notes(head), body
 
 
 def _has_started(job: socket.socket) -> bool:

@@ -1,6 +1,7 @@
 """The shelf: bytes in the file store, a row that says whose they are, a signed link for whoever may look."""
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID, uuid4
@@ -51,15 +52,15 @@ class Shelf:
         digest = hashlib.sha256(data).digest()
         return Kept(file_id, key, purpose, content_type, len(data), digest, expires_at)
 
-    def find(self, tx: Tx, data: bytes, *, purpose: str) -> UUID | None:
-        """The file of these very bytes that this transaction may see, if there is one."""
-        digest = hashlib.sha256(data).digest()
-        found: UUID | None = tx.execute(
-            sa.select(files.c.id)
-            .where(files.c.sha256 == digest, files.c.purpose == purpose, files.c.expires_at.is_(None))
-            .limit(1)
-        ).scalar()
-        return found
+    def find(self, tx: Tx, bodies: Iterable[bytes], *, purpose: str) -> dict[bytes, UUID]:
+        """Those of the bytes that lie in a file which this transaction may see, each with such a file."""
+        by_digest = {hashlib.sha256(body).digest(): body for body in bodies}
+        rows = tx.execute(
+            sa.select(files.c.sha256, files.c.id).where(
+                files.c.sha256.in_(by_digest), files.c.purpose == purpose, files.c.expires_at.is_(None)
+            )
+        )
+        return {by_digest[bytes(row.sha256)]: row.id for row in rows}
 
     def record(
         self, tx: Tx, kept: Kept, *, account_id: int, sub_account_id: int | None, now: datetime
@@ -87,13 +88,6 @@ class Shelf:
     def subject(self, token: str, *, now: datetime) -> str | None:
         """What a link opens, or None when it is forged or too old."""
         return self._signer.read(token, now=now)
-
-    def key_of(self, tx: Tx, file_id: UUID | None) -> str | None:
-        """Where a file lies that this transaction may see; the bytes are read when it has ended."""
-        if file_id is None:
-            return None
-        key: str | None = tx.execute(sa.select(files.c.key).where(files.c.id == file_id)).scalar()
-        return key
 
 
 def forget_expired(db: Database, shelf: Shelf, *, now: datetime) -> int:

@@ -5,11 +5,13 @@ from typing import Annotated
 from uuid import UUID
 
 import sqlalchemy as sa
-from fastapi import APIRouter, Depends, Response
+from fastapi import APIRouter, Depends, Request, Response
 
 from quillpost.api.needs import parts_of
+from quillpost.composition.studio import Studio
 from quillpost.creative.images import heavy_work, kept_pictures
 from quillpost.database.tables import files
+from quillpost.doors.drawn_once import DrawnOnce
 from quillpost.fulfilment.store import file_keys
 from quillpost.kit.errors import NotFound
 from quillpost.orders import look, store
@@ -20,9 +22,25 @@ router = APIRouter(include_in_schema=False)
 
 PROOF = re.compile(r"proof-(\d{1,18})")
 PROOF_PIECES = 3
+FRONT_DPI = 100
 A_WEEK = "private, max-age=604800, immutable"
 
 OurParts = Annotated[Parts, Depends(parts_of)]
+
+
+def remembered_fronts(studio: Studio) -> DrawnOnce[str]:
+    """The fronts that are printed when an order brings no picture."""
+
+    def draw(piece: str) -> bytes:
+        with heavy_work():
+            return studio.plain_front(piece, dpi=FRONT_DPI)
+
+    return DrawnOnce(draw)
+
+
+def fronts_of(request: Request) -> DrawnOnce[str]:
+    fronts: DrawnOnce[str] = request.app.state.fronts
+    return fronts
 
 
 @router.get("/files/{token}")
@@ -45,13 +63,15 @@ def open_file(token: str, parts: OurParts) -> Response:
 
 
 @router.get("/art/{piece}.png")
-def plain_front(piece: str, parts: OurParts) -> Response:
+def plain_front(
+    piece: str, parts: OurParts, fronts: Annotated[DrawnOnce[str], Depends(fronts_of)]
+) -> Response:
     """The front that is printed when an order brings no picture."""
     if piece not in parts.studio.pieces:
         raise NotFound
-    with heavy_work():
-        drawn = parts.studio.plain_front(piece, dpi=100)
-    return Response(drawn, media_type="image/png", headers={"Cache-Control": "public, max-age=86400"})
+    return Response(
+        fronts.of(piece), media_type="image/png", headers={"Cache-Control": "public, max-age=86400"}
+    )
 
 
 def _proof(parts: Parts, order_id: int) -> bytes:

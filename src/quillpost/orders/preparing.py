@@ -69,10 +69,11 @@ def prepare(
         indicia=indicia,
     )
     addressees = [look.addressee(p, or_current_resident=wish.append_or_current_resident) for p in people]
-    _check_fit(studio, design, addressees, has_qr=wish.qrcode_url is not None)
+    wordings = studio.wordings(design, addressees)
+    _check_fit(studio, design, addressees, wordings, has_qr=wish.qrcode_url is not None)
     front, background = fetch_art(fetcher, wish, people, design.sender)
     warnings = [
-        *_handwriting_warnings(studio, design, addressees),
+        *_handwriting_warnings(studio, design, wordings, on_white=not background.by_place),
         *_picture_warnings(studio, design, front, "front", FRONT),
         *_picture_warnings(studio, design, background, "background", BACKGROUND),
     ]
@@ -127,15 +128,20 @@ def _priced(people: list[Person], prices: Tariff, wish: Wish) -> list[tuple[Pers
 
 
 def _check_fit(
-    studio: Studio, design: content.Design, addressees: list[content.Addressee], *, has_qr: bool
+    studio: Studio,
+    design: content.Design,
+    addressees: list[content.Addressee],
+    wordings: list[str],
+    *,
+    has_qr: bool,
 ) -> None:
     """Every recipient's own words must fit; a message without variables is the same for all."""
     faults: dict[str, list[str]] = {}
     hand = studio.hands.hand(design.hand)
-    for place, words in enumerate(studio.wordings(design, addressees)):
+    for place, words in enumerate(wordings):
         if not hand.writes(words):
             raise Invalid({"message": [f"The message is empty{_whose(design, place)}."]})
-    found = studio.misfits(design, addressees, qr=has_qr)
+    found = studio.misfits(design, addressees, qr=has_qr, wordings=wordings)
     if found.sender:
         faults["return_address"] = [found.sender.message]
     for place, too_long in list(found.messages.items())[:1]:
@@ -165,18 +171,18 @@ def _picture_warnings(studio: Studio, design: content.Design, art: Art, kind: st
 
 
 def _handwriting_warnings(
-    studio: Studio, design: content.Design, addressees: list[content.Addressee]
+    studio: Studio, design: content.Design, wordings: list[str], *, on_white: bool
 ) -> list[str]:
     """What of the message, with anyone's words in it, is not written as it was asked for."""
     hand = studio.hands.hand(design.hand)
     found = []
-    letters = "".join(dict.fromkeys("".join(studio.wordings(design, addressees))))
+    letters = "".join(dict.fromkeys("".join(wordings)))
     borrowed, missing = hand.borrowed_letters(letters), hand.missing_letters(letters)
     if helped_out := [letter for letter in borrowed if letter not in missing]:
         found.append(f"The hand {hand.style.name} has no {_shown(helped_out)}: another face is used instead.")
     if missing:
         found.append(f"No face has {_shown(missing)}: it is spelt in Latin letters, or left out.")
-    if min(design.ink) > _FAINT and design.background is None:
+    if min(design.ink) > _FAINT and on_white:
         found.append("The handwriting_color is so light that it will hardly be seen on white paper.")
     if hand.style.kind != "AI" and (design.font_size != "auto" or not design.realism):
         found.append(

@@ -46,13 +46,13 @@ def keep_pictures(db: Database, shelf: Shelf, who: Caller, draft: Draft, *, now:
         picture.body: picture for art in (draft.front, draft.background) for picture in art.distinct()
     }
     with db.transaction(tenant(who)) as tx:
-        known = {body: shelf.find(tx, body, purpose="creative") for body in distinct}
+        known = shelf.find(tx, distinct, purpose="creative")
     new = {
         body: shelf.put(body, purpose="creative", content_type=picture.content_type, now=now)
         for body, picture in distinct.items()
-        if known[body] is None
+        if body not in known
     }
-    files = {body: known[body] or new[body].id for body in distinct}
+    files = known | {body: kept.id for body, kept in new.items()}
 
     def by_place(art: Art) -> dict[Place, UUID]:
         return {place: files[picture.body] for place, picture in art.by_place.items()}

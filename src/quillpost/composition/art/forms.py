@@ -15,12 +15,11 @@ _FORM = b"/Type/XObject/Subtype/Form/BBox[0 0 612 792]/Resources "
 def page_forms(pdf: PdfFile, pages: bytes, *, default_spaces: bytes = b"") -> list[int]:
     """Numbers of forms of 612 x 792 points, one a page; what pages share is copied once.
 
-    `pages` is what `printable_pages` made. `default_spaces` is an entry for resources such as
-    `/ColorSpace<</DefaultRGB 5 0 R>>`; it joins the resources of everything that is drawn.
+    `pages` is what `printable_pages` made. `default_spaces`, such as `/DefaultRGB 5 0 R`,
+    join the colour spaces of everything that is drawn.
     """
     with pikepdf.open(io.BytesIO(pages)) as source:
-        spaces = default_spaces.removeprefix(b"/ColorSpace<<").removesuffix(b">>")
-        copier = _Copier(pdf, spaces)
+        copier = _Copier(pdf, default_spaces)
         return [copier.form(page.obj) for page in source.pages]
 
 

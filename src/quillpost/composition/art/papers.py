@@ -78,12 +78,29 @@ class PrintablePages:
 def printable_pages(data: bytes) -> PrintablePages:
     """The PDF's pages, each on a letter sheet, or BadPdf with a sentence for its sender."""
     _check_file(data)
+    with _limited():
+        printable = _printable(data)
+        # What is kept must be fit to be composed.
+        _composed(printable.data)
+        return printable
+
+
+def count_pages(printable: bytes) -> int:
+    """How many pages there are in what claims to be made by `printable_pages`; BadPdf if it cannot be."""
+    with _limited():
+        return _composed(printable)
+
+
+def _composed(printable: bytes) -> int:
+    """The proof: a file that was composed once will be composed again. How many pages that were."""
+    return len(page_forms(PdfFile(), printable))
+
+
+@contextmanager
+def _limited() -> Iterator[None]:
     before: dict[str, Any] = pikepdf.settings.set_qpdf_limits(**_LIMITS)
     try:
-        printable = _printable(data)
-        # The proof: what is kept must be fit to be composed.
-        page_forms(PdfFile(), printable.data)
-        return printable
+        yield
     except _UNREADABLE as error:
         raise BadPdf(_DAMAGED) from error
     finally:

@@ -49,9 +49,9 @@ class Style(Face):
     leading: float
     """From line to line, in multiples of the scaled size."""
     word_gap: float
+    """Between two words, likewise; the faces' own spaces are too different to rely on."""
     figure_gap: int = 0
     """Thousandths of an em between two figures, where the face sets them too tight to be told apart."""
-    """Between two words, likewise; the faces' own spaces are too different to rely on."""
 
 
 def _pypi(package: str, file_name: str, weight: int | None = None) -> FontFile:

@@ -44,10 +44,10 @@ def _legible_letters(text: str, faces: Sequence[Container[str]]) -> Iterator[str
 def _in_latin(letter: str) -> str:
     """The nearest that plain letters come to it: Li for the name, the sound for the sign.
 
-    A little picture has no sound: it is left out.
+    A little picture has no sound, nor has a letter like the Arabic alef: they are left out.
     """
     spelt = "".join(anyascii(letter).split())
-    return "" if spelt.startswith(":") and len(spelt) > 1 else spelt or "?"
+    return "" if spelt.startswith(":") and len(spelt) > 1 else spelt
 
 
 def _is_invisible(letter: str) -> bool:

@@ -216,8 +216,10 @@ class Hand:
     def _shaped(self, word: str) -> Iterator[tuple[int, int, int, int]]:
         """Each glyph with its advance and how far it is moved right and up, in thousandths."""
         if self._is_simple:
-            for base in map(self.prepared.letters.__getitem__, word):
-                yield base, self.prepared.advances[base], 0, 0
+            for letter, following in zip(word, f"{word[1:]} ", strict=True):
+                base = self.prepared.letters[letter]
+                gap = self.style.figure_gap if letter.isdigit() and following.isdigit() else 0
+                yield base, self.prepared.advances[base] + gap, 0, 0
             return
         buffer = harfbuzz.Buffer()
         buffer.add_str(word)

@@ -3,18 +3,18 @@
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
 
 from quillpost.composition.hands.outline import Shape
+from quillpost.composition.hands.sfnt import assembled, padded
 
 Whole = npt.NDArray[np.int64]
 Truth = npt.NDArray[np.bool_]
 
 _ON_CURVE, _X_SHORT, _Y_SHORT, _X_SAME_OR_POSITIVE, _Y_SAME_OR_POSITIVE = 1, 2, 4, 16, 32
-_MAGIC, _CHECKSUM_OF_ALL = 0x5F0F3CF5, 0xB1B0AFBA
+_MAGIC = 0x5F0F3CF5
 _FIXED_DATE = 3_660_681_600  # the first day of 2020, in seconds since 1904
 
 
@@ -41,7 +41,7 @@ def write(units: int, advances: Sequence[int], shapes: Sequence[Shape]) -> bytes
         *(0x00010000, len(shapes), int(point_counts.max()), int(contour_counts.max()), 0, 0, 1),
         *(0, 0, 0, 0, 0, 0, 0, 0),
     )
-    return _font_file(
+    return assembled(
         {
             b"glyf": b"".join(glyphs),
             b"head": head,
@@ -135,7 +135,7 @@ def _glyph_records(points: _Points, boxes: Whole, count: int) -> list[bytes]:
                 y_bytes[y_ends[start] : y_ends[end]],
             )
         )
-        return _padded(content)
+        return padded(content)
 
     return [record(glyph) for glyph in range(count)]
 
@@ -158,32 +158,3 @@ def _step_bytes(steps: Whole) -> tuple[bytes, Whole]:
     packed[ends[:-1][long]] = (steps[long] >> 8) & 255
     packed[ends[:-1][long] + 1] = steps[long] & 255
     return packed.tobytes(), ends
-
-
-def _font_file(tables: dict[bytes, bytes]) -> bytes:
-    count = len(tables)
-    level = count.bit_length() - 1
-    searched = 16 << level
-    header = struct.pack(">IHHHH", 0x00010000, count, searched, level, 16 * count - searched)
-    places = _places(tables, len(header) + 16 * count)
-    directory = [
-        struct.pack(">4sIII", tag, _checksum(content), places[tag], len(content))
-        for tag, content in tables.items()
-    ]
-    file = bytearray(b"".join([header, *directory, *map(_padded, tables.values())]))
-    correction = (_CHECKSUM_OF_ALL - _checksum(bytes(file))) & 0xFFFFFFFF
-    struct.pack_into(">I", file, places[b"head"] + 8, correction)
-    return bytes(file)
-
-
-def _places(tables: dict[bytes, bytes], first: int) -> dict[bytes, int]:
-    lengths = [len(_padded(content)) for content in tables.values()]
-    return dict(zip(tables, accumulate(lengths, initial=first), strict=False))
-
-
-def _checksum(content: bytes) -> int:
-    return int(np.frombuffer(_padded(content), dtype=">u4").sum(dtype=np.uint64)) & 0xFFFFFFFF
-
-
-def _padded(content: bytes) -> bytes:
-    return content + bytes(-len(content) % 4)

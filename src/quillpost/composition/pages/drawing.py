@@ -84,8 +84,10 @@ def address_passage(
     side: Side, design: Design, addressee: Addressee, item_id: int, *, is_even: bool
 ) -> Passage | None:
     """The address on a side where it is in the hand."""
+    if not side.handwritten or not side.address:
+        return None
     lines = furniture.written_lines(addressee)
-    if not side.handwritten or not side.address or not lines:
+    if not lines:
         return None
     seed = _PASSAGES_A_PIECE * item_id + 1
     return Passage("address", "\n".join(lines), side.address, _ADDRESS_SIZES, design.ink, seed, is_even)
@@ -93,8 +95,11 @@ def address_passage(
 
 def return_passage(side: Side, design: Design, item_id: int, *, is_even: bool) -> Passage | None:
     """The return address on such a side."""
-    lines, box = furniture.written_return_lines(design.return_address), side.return_address
-    if not side.handwritten or not box or not lines:
+    box = side.return_address
+    if not side.handwritten or not box:
+        return None
+    lines = furniture.written_return_lines(design.return_address)
+    if not lines:
         return None
     seed = _PASSAGES_A_PIECE * item_id + 2
     return Passage("return address", "\n".join(lines), box, _RETURN_SIZES, design.ink, seed, is_even)

@@ -7,7 +7,7 @@ from quillpost.composition.geometry import Box
 from quillpost.composition.hands.hand import HAND_FONT, PLAIN_FONT
 from quillpost.composition.hands.plain import Lettering
 from quillpost.composition.pages.furniture import rectangle
-from quillpost.composition.pages.plain_text import tidy
+from quillpost.composition.pages.plain_text import capitals
 
 GREETING = "a note for you"
 
@@ -64,9 +64,9 @@ def draw_plain_front(panel: Box, paper: Box, greeting: Penned, sender: Sender, f
         b"q %.3f 0 0 %.3f %.2f %.2f cm %b %b Q\n"
         % (0.9 * unit, 0.9 * unit, centre + 2 * unit, middle + 2 * unit, _STROKE, _QUILL),
     ]
-    signature = tidy(sender.company or sender.name or "", face)
+    signature = capitals(sender.company or sender.name or "", face)
     if signature:
-        parts.append(_signature(signature.upper(), room, panel.bottom + 46 * unit, 8 * unit, face))
+        parts.append(_signature(signature, room, panel.bottom + 46 * unit, 8 * unit, face))
     return b"".join(parts)
 
 

@@ -7,7 +7,16 @@ from quillpost.composition.content import Addressee, ReturnAddress
 from quillpost.composition.geometry import BAR_HEIGHT, BAR_PITCH, BAR_WIDTH, BARS, Box
 from quillpost.composition.hands.hand import BAR_FONT, PLAIN_FONT
 from quillpost.composition.hands.plain import Lettering
-from quillpost.composition.pages.plain_text import ASCENT, Block, fit, show, show_if_short, tidy, too_long
+from quillpost.composition.pages.plain_text import (
+    ASCENT,
+    Block,
+    capitals,
+    fit,
+    show,
+    show_if_short,
+    tidy,
+    too_long,
+)
 from quillpost.composition.pdf.bars import BARS_SIZE
 from quillpost.composition.words.variables import without_variables
 
@@ -26,8 +35,7 @@ _BARS_WIDTH = BAR_PITCH * (BARS - 1) + BAR_WIDTH
 def address_lines(addressee: Addressee, face: Lettering, *, unit_on_its_street: bool = False) -> list[str]:
     """The address block in capitals, as postal machines read it best."""
     lines = written_lines(addressee, unit_on_its_street=unit_on_its_street)
-    shown = [tidy(line, face).upper() for line in lines]
-    return [line if line.isascii() else tidy(line, face) for line in shown if line]
+    return [shown for line in lines if (shown := capitals(line, face))]
 
 
 def written_lines(addressee: Addressee, *, unit_on_its_street: bool = False) -> list[str]:

@@ -40,6 +40,12 @@ def tidy(text: str, face: Lettering) -> str:
     return face.legible(" ".join(text.split()))
 
 
+def capitals(text: str, face: Lettering) -> str:
+    """The same in capitals; one that the face lacks is spelt as other letters are."""
+    shown = tidy(text, face).upper()
+    return shown if shown.isascii() else tidy(shown, face)
+
+
 def fit(lines: Sequence[str], box: Box, settings: Settings, face: Lettering) -> Block | None:
     """The lines at the first setting, a size and its leading, at which they fit the box.
 

@@ -11,8 +11,6 @@ from quillpost.composition.geometry import INCH, Box
 from quillpost.composition.pages import placement
 from quillpost.composition.pages.sides import Piece, Side, above_qr
 
-__all__ = ["BadTemplate", "Piece", "Side", "load", "shipped_pieces", "shipped_text"]
-
 _BOXES = frozenset(
     {
         "art_area",

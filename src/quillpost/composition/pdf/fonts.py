@@ -5,8 +5,8 @@ from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 
 from quillpost.composition.hands.prepared import REACH, Prepared
+from quillpost.composition.hands.sfnt import thinned
 from quillpost.composition.pdf.readings import readings, shaped_readings
-from quillpost.composition.pdf.sfnt import thinned
 from quillpost.composition.pdf.writer import PdfFile
 
 _MAPPINGS_A_BLOCK = 100

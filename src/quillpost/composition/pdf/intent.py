@@ -10,7 +10,7 @@ from quillpost.composition.pdf.srgb import display_profile, output_profile
 
 _HEADER = 128
 _LEAST = _HEADER + 4
-_CLASSES = (b"prtr", b"mntr")
+_PRINTER = b"prtr"
 _COMPONENTS = {b"GRAY": 1, b"RGB ": 3, b"CMYK": 4}
 _CONNECTION_SPACES = (b"XYZ ", b"Lab ")
 _RGB = 3
@@ -36,10 +36,9 @@ def read_profile(data: bytes) -> OutputIntent:
     if not _LEAST <= size <= len(data):
         raise ValueError(f"The ICC profile is cut off: it has {len(data)} bytes and should have {size}.")
     device_class, space, connection = data[12:16], data[16:20], data[20:24]
-    if device_class not in _CLASSES:
+    if device_class != _PRINTER:
         raise ValueError(
-            f"The ICC profile is of class {_shown(device_class)};"
-            " a printer's (prtr) or a display's (mntr) is needed."
+            f"The ICC profile is of class {_shown(device_class)}; PDF/X-4 needs a printer's (prtr)."
         )
     if space not in _COMPONENTS:
         raise ValueError(f"The ICC profile's colours are {_shown(space)}; they must be RGB, CMYK or GRAY.")
@@ -62,13 +61,13 @@ def output_intent(pdf: Objects, intent: OutputIntent) -> bytes:
 
 
 def default_spaces(pdf: Objects, intent: OutputIntent) -> bytes:
-    """An entry for the resources of pages and forms that keeps our RGB colours legal and exact.
+    """What the colour spaces of pages and forms have to hold to keep our RGB colours legal and exact.
 
     Nothing for an RGB intent: there, RGB is the press's own.
     """
     if intent.components == _RGB:
         return b""
-    return b"/ColorSpace<</DefaultRGB%b>>" % icc_space(pdf, _srgb(), _RGB)
+    return b"/DefaultRGB%b" % icc_space(pdf, _srgb(), _RGB)
 
 
 def icc_space(pdf: Objects, profile: bytes, components: int) -> bytes:

@@ -104,10 +104,10 @@ class PdfFile:
             number, b"<</Type/Page/Parent %d 0 R%b%b%b]>>" % (self._nodes[-1], part, entries, contents)
         )
 
-    def finish(self, info: bytes = _PLAIN_INFO) -> bytes:
-        """The whole file; `info` is the document information dictionary of a plain PDF."""
+    def finish(self) -> bytes:
+        """The whole file."""
         self._put_page_tree()
-        readiness = b""
+        readiness, info = b"", _PLAIN_INFO
         if self._press is not None:
             readiness = self._put_readiness(self._press)
             info = information(self._press)

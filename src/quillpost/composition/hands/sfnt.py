@@ -27,7 +27,7 @@ def tables_of(font: bytes) -> dict[bytes, memoryview]:
 
 def assembled(tables: Mapping[bytes, Table]) -> bytes:
     """A font of these tables; its checksums are right."""
-    bodies = {tag: _padded(tables[tag]) for tag in sorted(tables)}
+    bodies = {tag: padded(tables[tag]) for tag in sorted(tables)}
     bodies[b"head"] = _with(bodies[b"head"], _HEAD_CHECKSUM, bytes(4))
     sums = {tag: _checksum(body) for tag, body in bodies.items()}
     directory, at = b"", 12 + 16 * len(bodies)
@@ -86,12 +86,12 @@ def _thinned_metrics(tables: Mapping[bytes, Table], kept: npt.NDArray[np.bool_])
     return metrics.tobytes()
 
 
-def _padded(table: Table) -> bytes:
+def padded(table: Table) -> bytes:
     return b"".join((table, bytes(-len(table) % 4)))
 
 
-def _checksum(padded: bytes) -> int:
-    return int(np.frombuffer(padded, ">u4").sum(dtype=np.uint64)) & 0xFFFFFFFF
+def _checksum(table: bytes) -> int:
+    return int(np.frombuffer(table, ">u4").sum(dtype=np.uint64)) & 0xFFFFFFFF
 
 
 def _with(table: Table, place: slice, value: bytes) -> bytes:
