@@ -13,6 +13,7 @@ from quillpost.composition.art.limits import MOST_PROFILE_BYTES
 from quillpost.composition.art.orientation import UPRIGHT, read_orientation, write_orientation
 from quillpost.composition.art.refusals import BadImage
 from quillpost.composition.art.signatures import PNG
+from quillpost.composition.pdf.png import png_file
 
 GREY, RGB, PALETTE, GREY_ALPHA, RGB_ALPHA = 0, 2, 3, 4, 6
 _CHANNELS = {GREY: 1, RGB: 3, PALETTE: 1, GREY_ALPHA: 2, RGB_ALPHA: 4}
@@ -110,7 +111,7 @@ class PngFile:
 
     def only(self, kinds: frozenset[bytes]) -> bytes:
         """The file with these chunks alone."""
-        return _written((name, body) for name, body in self.chunks if name in kinds)
+        return png_file((name, body) for name, body in self.chunks if name in kinds)
 
     def profile(self) -> bytes | None:
         """The ICC profile, cut off where it becomes too large; b"" when it is damaged."""
@@ -184,7 +185,7 @@ def write_png(
     for strip in strips:
         chunks.append((b"IDAT", deflater.compress(_filtered(strip, above).tobytes())))
         above = strip[-1:]
-    return _written([*chunks, (b"IDAT", deflater.flush()), (b"IEND", b"")])
+    return png_file([*chunks, (b"IDAT", deflater.flush()), (b"IEND", b"")])
 
 
 def _filtered(strip: NDArray[np.uint8], above: NDArray[np.uint8]) -> NDArray[np.uint8]:
@@ -220,11 +221,3 @@ def _chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
             return
         at = end
     raise BadImage("The PNG file is damaged: it is in too many pieces.")
-
-
-def _written(chunks: Iterable[tuple[bytes, bytes]]) -> bytes:
-    parts = [PNG]
-    for kind, body in chunks:
-        crc = zlib.crc32(body, zlib.crc32(kind))
-        parts += [struct.pack(">I4s", len(body), kind), body, struct.pack(">I", crc)]
-    return b"".join(parts)

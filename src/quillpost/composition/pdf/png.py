@@ -2,6 +2,7 @@
 
 import struct
 import zlib
+from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
@@ -24,15 +25,23 @@ def encode_png(pixels: Pixels, *, dpi: float) -> bytes:
     height, width = pixels.shape[:2]
     kind = _GREY if pixels.ndim == 2 else _RGB
     density = round(dpi * _METRE)
-    return b"".join(
-        (
-            _SIGNATURE,
-            _chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, kind, 0, 0, 0)),
-            _chunk(b"pHYs", struct.pack(">IIB", density, density, 1)),
-            _chunk(b"IDAT", _deflated(pixels)),
-            _chunk(b"IEND", b""),
-        )
+    return png_file(
+        [
+            (b"IHDR", struct.pack(">IIBBBBB", width, height, 8, kind, 0, 0, 0)),
+            (b"pHYs", struct.pack(">IIB", density, density, 1)),
+            (b"IDAT", _deflated(pixels)),
+            (b"IEND", b""),
+        ]
     )
+
+
+def png_file(chunks: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """A file of these chunks, each with its kind."""
+    parts = [_SIGNATURE]
+    for kind, body in chunks:
+        crc = zlib.crc32(body, zlib.crc32(kind))
+        parts += [struct.pack(">I4s", len(body), kind), body, struct.pack(">I", crc)]
+    return b"".join(parts)
 
 
 def grey_where_it_is(pixels: Pixels) -> Pixels:
@@ -67,7 +76,3 @@ def _is_drawn_on_paper(pixels: Pixels) -> bool:
     some = pixels[::_SAMPLED]
     same = np.count_nonzero(some[:, 1:] == some[:, :-1])
     return bool(2 * same > some.size)
-
-
-def _chunk(kind: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(data, zlib.crc32(kind)))
