@@ -6,8 +6,10 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from artworks import cmyk_profile
 from cards import (
     JENNY,
+    MADE_AT,
     PIECES,
     POSTCARDS,
     QR_URL,
@@ -34,8 +36,9 @@ from quillpost.composition.content import Addressee, Claim, Copy, Design, Return
 from quillpost.composition.geometry import INCH, Box
 from quillpost.composition.marks.barcode import encode
 from quillpost.composition.pages.sides import Side
+from quillpost.composition.pdf.intent import OutputIntent
 from quillpost.composition.pdf.raster import rasterise
-from quillpost.composition.studio import Misfits, Printed
+from quillpost.composition.studio import Misfits, Printed, Studio
 
 INK = (0.8, 0.2, 0.2)
 BLACK, WHITE = (0, 0, 0), (255, 255, 255)
@@ -142,6 +145,64 @@ def test_art_never_enters_an_ink_free_zone_and_only_addresses_print_there(piece:
         for zone in side.ink_free:
             assert colours(cropped(sheet, zone.grown(-1), 72)) == {WHITE}
             assert BLACK in colours(cropped(sheet, zone.grown(6), 72))
+
+
+@EVERY_PIECE
+def test_what_must_be_read_has_clear_paper_around_it_over_any_art(piece: str) -> None:
+    for side, pdf, page in printed_sides(piece, art=True):
+        sheet = image_of(rasterise(pdf, dpi=144, pages=[page])[0])
+        if side.qr:
+            assert colours(cropped(sheet, side.qr, 144)) >= {BLACK, WHITE}
+            for edge in ring(side.qr, QUIET):
+                assert colours(cropped(sheet, edge, 144)) == {WHITE}
+        if side.return_address and not side.handwritten:
+            first_line = replace(
+                side.return_address, bottom=side.return_address.top - 9, width=60.0, height=9.0
+            )
+            shown = cropped(sheet, first_line.grown(-0.5), 144).convert("L")
+            assert sum(shown.histogram()[200:]) > shown.width * shown.height / 2
+
+
+QUIET = 7.0
+
+
+def ring(box: Box, width: float) -> list[Box]:
+    """What lies around a box, that far, in four strips."""
+    outer, hair = box.grown(width), 0.5
+    return [
+        Box(outer.left, outer.bottom, outer.width, width - hair),
+        Box(outer.left, box.top + hair, outer.width, width - hair),
+        Box(outer.left, outer.bottom, width - hair, outer.height),
+        Box(box.right + hair, outer.bottom, width - hair, outer.height),
+    ]
+
+
+@EVERY_PIECE
+def test_the_press_is_told_whose_pages_are_whose_and_what_they_become(piece: str) -> None:
+    files = composed(look(piece), [copy(31), copy(41)])
+    for pdf in filter(None, (files.sheets, files.envelopes)):
+        file = Pages(pdf)
+        (group,) = file.document.Root.DPartRoot.DPartRootNode.DParts[0]
+        told = [leaf.DPM.CIP4_Root for leaf in group.DParts[0]]
+        assert [str(root.CIP4_Recipient.CIP4_UniqueID) for root in told] == ["31", "41"]
+        assert {str(root.CIP4_Intent.CIP4_ProductType) for root in told} == {PIECES[piece].product}
+
+
+@EVERY_PIECE
+def test_colours_stay_exact_on_a_press_of_other_colours(piece: str, tmp_path: Path) -> None:
+    intent = OutputIntent(cmyk_profile([(255, 128, 128)] * 16), 4, "A coated sheet")
+    press = Studio(studio().hands, PIECES, intent)
+    art = picture(size=(60, 40), colour="red")
+    wish = replace(look(piece, art=art), pages=three_pages() if PIECES[piece].extra else None)
+    files = press.compose({0: wish}, [FULL], title="A batch", made_at=MADE_AT)
+    for pdf in filter(None, (files.sheets, files.envelopes)):
+        assert faults(pdf) == []
+        assert not qpdf_faults(pdf, tmp_path)
+        file = Pages(pdf)
+        (told,) = file.document.Root.OutputIntents
+        assert told.DestOutputProfile.read_bytes() == intent.profile
+        for sheet in file.document.pages:
+            assert "/DefaultRGB" in sheet.obj.Resources.ColorSpace
 
 
 @EVERY_PIECE

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quillpost.fulfilment.rules import MANIFEST_COLUMNS, manifest_csv, manifest_json, reference
+from quillpost.fulfilment.rules import BATCH_SIZE, MANIFEST_COLUMNS, manifest_csv, manifest_json, reference
 
 
 def row(**changes: object) -> dict[str, object]:
@@ -32,6 +32,10 @@ def test_a_name_comes_through_whole(name: str) -> None:
     assert piece["name"].removeprefix("'") == name.removeprefix("'")
     assert piece["name"][0] not in "=+-@\t\r"
     assert json.loads(manifest_json([row(name=name)]))["pieces"][0]["name"] == name
+
+
+def test_a_print_file_has_at_most_five_thousand_pieces() -> None:
+    assert BATCH_SIZE == 5_000
 
 
 def test_the_manifest_has_a_head_and_a_line_for_each_piece() -> None:

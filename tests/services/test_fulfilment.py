@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import psycopg
+import pypdfium2 as pdfium
 import pytest
 import sqlalchemy as sa
 from placing import REVIEW, balances, fact_rows, item_rows, open_account, order_row, place
@@ -17,7 +18,7 @@ from quillpost.accounts.service import tenant
 from quillpost.composition.art.refusals import BadImage
 from quillpost.composition.studio import Printed
 from quillpost.database import Tx
-from quillpost.database.tables import batches, items
+from quillpost.database.tables import batches, items, orders
 from quillpost.fulfilment import production, review, store
 from quillpost.fulfilment.rules import UNDELIVERABLE_NAME
 from quillpost.kit.errors import Refused, Unavailable
@@ -297,6 +298,28 @@ def test_the_manifest_says_where_each_piece_is(parts: Parts, clock: Clock, owner
         inside = store.batch_items(tx, batch_id)
     assert [(p["item_id"], p["tracking"]) for p in manifest["pieces"]] == [(i.id, i.tracking) for i in inside]
     assert [(p["first_page"], p["last_page"]) for p in manifest["pieces"]] == [(1, 2), (3, 4), (5, 6)]
+
+
+def test_what_goes_in_an_envelope_has_its_own_page_there(parts: Parts, clock: Clock, owner: Caller) -> None:
+    order = place(parts, owner, people(3))
+    with parts.db.work() as tx:
+        tx.execute(sa.update(orders).where(orders.c.id == order.id).values(piece="notecard"))
+    sweep(parts, clock)
+    with parts.db.work() as tx:
+        [batch] = batch_rows(tx)
+    production.compose(parts.press, batch.id, now=parts.clock())
+    files = files_of(parts, batch.id)
+    manifest = json.loads(files[f"batches/{batch.id}/manifest.json"])
+    assert [piece["envelope_page"] for piece in manifest["pieces"]] == [1, 2, 3]
+    assert [piece["first_page"] for piece in manifest["pieces"]] == [1, 3, 5]
+    production.hand_over(parts.press, batch.id, now=parts.clock())
+    folder = f"print-jobs/test/batch-{batch.id:06d}"
+    envelopes = parts.shelf.store.get(f"{folder}/envelopes.pdf")
+    assert envelopes == files[f"batches/{batch.id}/envelopes.pdf"]
+    with pdfium.PdfDocument(envelopes) as document:
+        for page, piece in zip(document, manifest["pieces"], strict=True):
+            words = page.get_textpage().get_text_bounded().split()
+            assert piece["name"].split()[1] in words
 
 
 def test_handing_over_again_changes_nothing(parts: Parts, clock: Clock, owner: Caller) -> None:

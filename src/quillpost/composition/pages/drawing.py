@@ -13,7 +13,9 @@ from quillpost.composition.pages.layout import Passage, Sizes
 from quillpost.composition.pages.sides import Side
 
 _PASSAGES_A_PIECE = 3
-_QR_MARGIN = 4.0
+# Four modules have to be clear around a QR code; nine points above it the message begins.
+_QUIET_MODULES = 4
+_WIDEST_QUIET = 8.0
 _PANEL_MARGIN = 3.0
 
 # On an envelope a person writes neither tiny nor across all of it.
@@ -61,9 +63,11 @@ def personal(side: Side, design: Design, copy: Copy, codes: Codes, face: Letteri
     if side.barcode and codes.bars:
         parts.append(furniture.draw_bars(codes.bars, side.barcode))
     if side.qr and copy.qr_url is not None:
+        symbol = codes.qr.encode(copy.qr_url)
         if _has_art(side, design):
-            parts.append(white(side.qr.grown(_QR_MARGIN)))
-        parts.append(draw_qr(codes.qr.encode(copy.qr_url), side.qr))
+            quiet = min(_QUIET_MODULES * side.qr.width / symbol.side, _WIDEST_QUIET)
+            parts.append(white(side.qr.grown(quiet)))
+        parts.append(draw_qr(symbol, side.qr))
     if side.card and copy.claim:
         symbol = codes.qr.encode(copy.claim.url)
         parts.append(giftcard.draw_claim(side.card, copy.claim, symbol, face))
