@@ -1,17 +1,22 @@
 """A send with preview = true: two pictures, and nothing else happens."""
 
+import io
 from contextlib import ExitStack
 from urllib.parse import urlsplit
 
+import pikepdf
 import pytest
+from PIL import Image, ImageOps
 from starlette.testclient import TestClient
 
 from makers import Account, Clock, count_rows, person
+from quillpost.composition.hands.catalogue import STYLES
 from quillpost.creative.images import HEAVY_AT_ONCE, heavy_work
 from quillpost.creative.shelf import forget_expired
 from quillpost.parts import Parts
 
 PNG = b"\x89PNG\r\n\x1a\n"
+SINGLE_TAKE = 14
 
 
 def path_of(url: str) -> str:
@@ -75,6 +80,39 @@ def test_the_first_recipient_who_can_be_mailed_is_drawn_unless_another_is_asked_
 
     assert back() == back(preview_recipient=1)
     assert back() != back(preview_recipient=2)
+
+
+def test_the_chosen_hand_its_size_its_ink_and_its_realism_are_those_drawn(
+    owner: Account, http: TestClient
+) -> None:
+    def ink(**how: object) -> Image.Image:
+        shown = owner.send(preview=True, message="Good day to you", **how).json()
+        back = Image.open(io.BytesIO(http.get(path_of(shown["data"]["previews"][1])).content))
+        return back.convert("RGB").crop((0, 0, 350, 600))
+
+    def height(picture: Image.Image) -> int:
+        box = ImageOps.invert(picture.convert("L")).getbbox()
+        assert box
+        return box[3] - box[1]
+
+    plain = ink()
+    assert ink().tobytes() == plain.tobytes()
+    assert ink(handwriting_style=SINGLE_TAKE).tobytes() != plain.tobytes()
+    assert ink(handwriting_realism=False).tobytes() != plain.tobytes()
+    small, medium, large = (height(ink(font_size=size)) for size in ("small", "medium", "large"))
+    assert small < medium < large
+    red = ink(handwriting_color="red").getcolors(350 * 600)
+    assert red
+    assert all(r >= max(g, b) for _, (r, g, b) in red)  # type: ignore[misc]
+
+
+def test_the_print_file_is_in_the_chosen_hand(owner: Account, http: TestClient) -> None:
+    order_id = owner.send(handwriting_style=SINGLE_TAKE).json()["id"]
+    proof = owner.get(f"/orders/{order_id}").json()["high_quality_preview"]
+    with pikepdf.open(io.BytesIO(http.get(path_of(proof)).content)) as document:
+        fonts = [str(font.BaseFont) for font in document.pages[1].obj.Resources.Font.values()]
+    face = next(style.face for style in STYLES if style.number == SINGLE_TAKE)
+    assert any(font.endswith(f"+{face}") for font in fonts)
 
 
 def test_a_preview_for_a_recipient_that_is_not_there_is_refused(owner: Account, parts: Parts) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pikepdf
 import pytest
 import zxingcpp
+from artworks import saved, swapping_profile
 from cards import (
     JENNY,
     PIECES,
@@ -28,6 +29,7 @@ from PIL import Image
 from readiness import qpdf_faults
 
 from quillpost.composition import batch
+from quillpost.composition.art.intake import printable_picture
 from quillpost.composition.art.picture import Picture, read_picture
 from quillpost.composition.content import ReturnAddress
 from quillpost.composition.pages.layout import DoesNotFit
@@ -55,6 +57,16 @@ def test_a_large_batch_is_sound_and_shares_what_is_the_same(tmp_path: Path) -> N
     assert images_in(printed.sheets) == 1
     one = composed(look, copies[:1])
     assert (len(printed.sheets) - len(one.sheets)) / 499 < 2600
+
+
+@pytest.mark.parametrize("file_format", ["JPEG", "PNG"])
+def test_art_is_printed_by_its_own_colour_profile(file_format: str) -> None:
+    red = Image.new("RGB", (60, 40), "red")
+    art = printable_picture(saved(red, file_format, icc_profile=swapping_profile())).data
+    front = image_of(rasterise(composed(design(front=art)).sheets, dpi=36, pages=[0])[0])
+    (_, colour), *others = front.getcolors() or []
+    assert not others
+    assert np.abs(np.array(colour) - (0, 255, 0)).max() < 8
 
 
 def test_designs_with_equal_art_share_one_picture(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -363,6 +363,20 @@ def test_pixels_that_inflate_to_far_more_than_promised_do_no_harm() -> None:
     assert len(made.data) < 2_000
 
 
+def test_a_photograph_of_too_many_pixels_is_refused_before_it_is_decoded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def decode(*_: object, **__: object) -> None:
+        raise AssertionError("decoded")
+
+    photograph = bytearray(saved(QUARTERS, "JPEG"))
+    size = photograph.index(b"\xff\xc0") + 5
+    photograph[size : size + 4] = struct.pack(">HH", 20_000, 20_000)
+    monkeypatch.setattr(Image, "open", decode)
+    with pytest.raises(BadImage, match=r"20000 x 20000 pixels; at most 60\.0 million"):
+        printable_picture(bytes(photograph))
+
+
 def test_a_second_header_cannot_smuggle_in_another_size() -> None:
     whole = plain("PNG")
     with pytest.raises(BadImage, match="two headers"):
