@@ -11,6 +11,7 @@ from starlette.testclient import TestClient
 
 from makers import Account, Clock, count_rows, person
 from quillpost.composition.hands.catalogue import STYLES
+from quillpost.composition.pdf.raster import rasterise
 from quillpost.creative.images import HEAVY_AT_ONCE, heavy_work
 from quillpost.creative.shelf import forget_expired
 from quillpost.parts import Parts
@@ -104,6 +105,23 @@ def test_the_chosen_hand_its_size_its_ink_and_its_realism_are_those_drawn(
     red = ink(handwriting_color="red").getcolors(350 * 600)
     assert red
     assert all(r >= max(g, b) for _, (r, g, b) in red)  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("url", [None, "https://example.com/hello"])
+def test_a_preview_shows_the_very_strokes_that_are_printed(
+    owner: Account, http: TestClient, url: str | None
+) -> None:
+    owner.send()  # so that no number agrees by chance
+    wish = {"message": "Hi %FIRST_NAME%, see you at the fair on Saturday!", "qrcode_url": url}
+    shown = owner.send(preview=True, **wish).json()["data"]["previews"][1]
+    order_id = owner.send(**wish).json()["id"]
+    proof = owner.get(f"/orders/{order_id}").json()["high_quality_preview"]
+    printed = rasterise(http.get(path_of(proof)).content, dpi=150, pages=[1])[0]
+    preview, page = (
+        Image.open(io.BytesIO(png)).convert("RGB").crop((0, 0, 900, 440))
+        for png in (http.get(path_of(shown)).content, printed)
+    )
+    assert preview.tobytes() == page.tobytes()
 
 
 def test_the_print_file_is_in_the_chosen_hand(owner: Account, http: TestClient) -> None:

@@ -35,6 +35,7 @@ from quillpost.composition.art.papers import printable_pages
 from quillpost.composition.content import Addressee, Claim, Copy, Design, ReturnAddress, Sender
 from quillpost.composition.geometry import INCH, Box
 from quillpost.composition.marks.barcode import encode
+from quillpost.composition.marks.qr import QrEncoder
 from quillpost.composition.pages.sides import Side
 from quillpost.composition.pdf.intent import OutputIntent
 from quillpost.composition.pdf.raster import rasterise
@@ -153,7 +154,8 @@ def test_what_must_be_read_has_clear_paper_around_it_over_any_art(piece: str) ->
         sheet = image_of(rasterise(pdf, dpi=144, pages=[page])[0])
         if side.qr:
             assert colours(cropped(sheet, side.qr, 144)) >= {BLACK, WHITE}
-            for edge in ring(side.qr, QUIET):
+            modules = QrEncoder().encode(QR_URL).side
+            for edge in ring(side.qr, 4 * side.qr.width / modules):
                 assert colours(cropped(sheet, edge, 144)) == {WHITE}
         if side.return_address and not side.handwritten:
             first_line = replace(
@@ -161,9 +163,6 @@ def test_what_must_be_read_has_clear_paper_around_it_over_any_art(piece: str) ->
             )
             shown = cropped(sheet, first_line.grown(-0.5), 144).convert("L")
             assert sum(shown.histogram()[200:]) > shown.width * shown.height / 2
-
-
-QUIET = 7.0
 
 
 def ring(box: Box, width: float) -> list[Box]:

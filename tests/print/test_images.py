@@ -258,6 +258,14 @@ def test_a_profile_that_fits_is_kept_and_used(file_format: str, mode: str) -> No
     assert is_near(middle(made.data), GREEN)
 
 
+def test_a_profile_that_is_packed_in_an_unknown_way_is_left_out() -> None:
+    packed = b"icc\0\1" + zlib.compress(srgb_profile())
+    made = printable_picture(with_chunk(plain("PNG"), b"iCCP", packed))
+    assert made.notes == ("The image's colour profile was left out: it is damaged.",)
+    with Image.open(io.BytesIO(made.data)) as picture:
+        assert picture.size == (60, 40)
+
+
 def test_a_long_profile_is_put_together_from_its_segments() -> None:
     profile = srgb_profile()
     padded = struct.pack(">I", 150_000) + profile[4:] + bytes(150_000 - len(profile))

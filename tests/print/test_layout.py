@@ -1,7 +1,9 @@
 """Breaking texts into lines and finding their size."""
 
+import re
+
 import pytest
-from cards import ONE_SHAPE, PIECES, STROKES, studio
+from cards import HANDS, ONE_SHAPE, PIECES, STROKES, studio
 
 from quillpost.composition.geometry import Box
 from quillpost.composition.hands.hand import Hand, Spelling
@@ -181,6 +183,19 @@ def test_a_piece_is_uneven_in_its_own_way_every_time() -> None:
     first, again, other = write(words, layout)
     assert first == again
     assert first != other
+
+
+@pytest.mark.parametrize("number", HANDS)
+@pytest.mark.parametrize("word", ["j", "f", "Sue", "Yes", "z"])
+def test_a_word_that_reaches_back_keeps_clear_of_the_one_before(number: int, word: str) -> None:
+    words = vocabulary(number)
+    even = passage(f"and {word}", "medium")._replace(is_even=True)
+    layout = laid_out(even, words=words)
+    (operators,) = write(words, layout)
+    first, second = (float(x) for x in re.findall(rb"([\d.]+) [\d.]+ Tm", operators))
+    advance, left = layout.measures[0, 0, 0], layout.measures[0, 1, 1]
+    clear = (second - first) / layout.sizes[0] - advance - left
+    assert clear >= words.gap - 0.08 - 0.02
 
 
 def test_a_piece_among_many_is_as_uneven_as_it_is_alone() -> None:

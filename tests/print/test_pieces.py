@@ -227,13 +227,13 @@ def test_art_fills_its_sheet_or_its_panel_and_the_bleed(side: Side) -> None:
         assert side.art_area == side.bleed_box == side.trim.grown(INCH / 8)
 
 
-def test_a_message_ends_an_eighth_above_the_qr_code() -> None:
+def test_a_message_ends_a_sixth_above_the_qr_code() -> None:
     back = PIECES["postcard-4x6"].side("back")
     with_qr = back.message_box(qr=True)
     assert with_qr
     assert back.qr
     assert back.message
-    assert with_qr.bottom == pytest.approx(back.qr.top + INCH / 8)
+    assert with_qr.bottom == pytest.approx(back.qr.top + INCH / 6)
     assert with_qr.top == pytest.approx(back.message.top)
     assert back.message_box(qr=False) == back.message
 
@@ -241,4 +241,4 @@ def test_a_message_ends_an_eighth_above_the_qr_code() -> None:
 def test_a_qr_code_beside_the_message_leaves_all_of_it() -> None:
     message = inches(1, 1, 3, 3)
     assert above_qr(message, inches(5, 1, 1, 1)) == message
-    assert above_qr(message, inches(1, 1, 1, 1)).height == pytest.approx(1.875 * INCH)
+    assert above_qr(message, inches(1, 1, 1, 1)).height == pytest.approx((2 - 1 / 6) * INCH)

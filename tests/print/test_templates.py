@@ -56,7 +56,7 @@ def test_what_is_worked_out_follows_an_override() -> None:
     )["postcard-6x9"]
     above = changed.side("back").message_above_qr
     assert above
-    assert above.bottom == pytest.approx((0.4 + 1.5 + 0.125) * INCH)
+    assert above.bottom == pytest.approx((0.4 + 1.5 + 1 / 6) * INCH)
     assert changed.side("front").art_area == changed.side("front").trim.grown(0.25 * INCH)
 
 

@@ -1,6 +1,7 @@
 """What the rest of the service asks of composition: does it fit, how does it look, print it."""
 
 import gc
+import zlib
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -345,13 +346,14 @@ class _Job:
             passages += [(place, side, passage) for side, passage in _passages(look, copy)]
         for style, found in by_style.items():
             vocabulary = self._inks.vocabulary(style)
-            for group, layout in chunks(vocabulary, [passage for *_, passage in found]):
+            for group, layout in chunks(vocabulary, [passage for _, _, passage in found]):
                 for row in np.flatnonzero(~layout.fits).tolist():
                     title = self.looks[copies[found[group[row]][0]].design].piece.title
                     raise does_not_fit(layout, row, title)
                 for number, operators in zip(group, write(vocabulary, layout), strict=True):
                     place, side, _ = found[number]
-                    written[place][side] = written[place].get(side, b"") + operators
+                    own = written[place]
+                    own[side] = own[side] + operators if side in own else operators
         return written
 
 
@@ -359,16 +361,23 @@ def _passages(look: _Look, copy: Copy) -> list[tuple[str, Passage]]:
     """Everything on this copy that is in the hand, with the name of its side."""
     design, is_even, found = look.design, look.is_even, []
     side = look.message_side
+    words = look.text.fill(copy.addressee, design.sender) if side else ""
+    seed = _seed(copy.addressee, words)
     if side is not None:
-        words = look.text.fill(copy.addressee, design.sender)
         passage = message_passage(
-            side, design, words, copy.item_id, qr=copy.qr_url is not None, sizes=look.sizes, is_even=is_even
+            side, design, words, seed, qr=copy.qr_url is not None, sizes=look.sizes, is_even=is_even
         )
         if passage:
             found.append((side.name, passage))
     if look.envelope:
         side = look.envelope.side
-        address = address_passage(side, design, copy.addressee, copy.item_id, is_even=is_even)
-        sender = return_passage(side, design, copy.item_id, is_even=is_even)
+        address = address_passage(side, design, copy.addressee, seed, is_even=is_even)
+        sender = return_passage(side, design, seed, is_even=is_even)
         found += [(side.name, passage) for passage in (address, sender) if passage]
     return found
+
+
+def _seed(whom: Addressee, words: str) -> int:
+    """Where all unevenness of a copy comes from: its reader and its words, which a preview knows as well."""
+    told = f"{words}{whom.name}{whom.address}{whom.address2}{whom.postal_code}"
+    return zlib.crc32(told.encode(errors="replace"))

@@ -29,6 +29,9 @@ PIXEL_CHUNKS = frozenset({b"IHDR", b"PLTE", b"tRNS", b"IDAT", b"IEND"})
 PLAIN_CHUNKS = PIXEL_CHUNKS | {b"iCCP", b"sRGB", b"gAMA", b"cHRM", b"pHYs", b"eXIf"}
 """All that a printed picture can use; comments, thumbnails and further frames are none of it."""
 
+_DEFLATED = b"\0"
+"""The only way of packing that there is."""
+
 # Where the rows and columns of each pass of an interlaced picture begin, and how far they are apart.
 _PASSES = (
     (0, 8, 0, 8),
@@ -118,8 +121,11 @@ class PngFile:
         chunk = self.first(b"iCCP")
         if chunk is None:
             return None
+        _, _, packed = chunk.partition(b"\0")
+        if not packed.startswith(_DEFLATED):
+            return b""
         try:
-            return zlib.decompressobj().decompress(chunk.partition(b"\0")[2][1:], MOST_PROFILE_BYTES + 1)
+            return zlib.decompressobj().decompress(packed[1:], MOST_PROFILE_BYTES + 1)
         except zlib.error:
             return b""
 

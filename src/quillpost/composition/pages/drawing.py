@@ -10,12 +10,11 @@ from quillpost.composition.hands.vocabulary import Vocabulary
 from quillpost.composition.marks.qr import QrEncoder, draw_qr
 from quillpost.composition.pages import front, furniture, giftcard
 from quillpost.composition.pages.layout import Passage, Sizes
-from quillpost.composition.pages.sides import Side
+from quillpost.composition.pages.sides import QR_QUIET, Side
 
 _PASSAGES_A_PIECE = 3
-# Four modules have to be clear around a QR code; nine points above it the message begins.
+# So many modules have to be clear around a QR code.
 _QUIET_MODULES = 4
-_WIDEST_QUIET = 8.0
 _PANEL_MARGIN = 3.0
 
 # On an envelope a person writes neither tiny nor across all of it.
@@ -65,7 +64,7 @@ def personal(side: Side, design: Design, copy: Copy, codes: Codes, face: Letteri
     if side.qr and copy.qr_url is not None:
         symbol = codes.qr.encode(copy.qr_url)
         if _has_art(side, design):
-            quiet = min(_QUIET_MODULES * side.qr.width / symbol.side, _WIDEST_QUIET)
+            quiet = min(_QUIET_MODULES * side.qr.width / symbol.side, QR_QUIET)
             parts.append(white(side.qr.grown(quiet)))
         parts.append(draw_qr(symbol, side.qr))
     if side.card and copy.claim:
@@ -75,17 +74,17 @@ def personal(side: Side, design: Design, copy: Copy, codes: Codes, face: Letteri
 
 
 def message_passage(
-    side: Side, design: Design, text: str, item_id: int, *, qr: bool, sizes: Sizes, is_even: bool
+    side: Side, design: Design, text: str, seed: int, *, qr: bool, sizes: Sizes, is_even: bool
 ) -> Passage | None:
     """The message in its place on this side, if it has one."""
     box = side.message_box(qr=qr)
     if not box or not text:
         return None
-    return Passage("message", text, box, sizes, design.ink, _PASSAGES_A_PIECE * item_id, is_even)
+    return Passage("message", text, box, sizes, design.ink, _PASSAGES_A_PIECE * seed, is_even)
 
 
 def address_passage(
-    side: Side, design: Design, addressee: Addressee, item_id: int, *, is_even: bool
+    side: Side, design: Design, addressee: Addressee, seed: int, *, is_even: bool
 ) -> Passage | None:
     """The address on a side where it is in the hand."""
     if not side.handwritten or not side.address:
@@ -93,11 +92,11 @@ def address_passage(
     lines = furniture.written_lines(addressee)
     if not lines:
         return None
-    seed = _PASSAGES_A_PIECE * item_id + 1
-    return Passage("address", "\n".join(lines), side.address, _ADDRESS_SIZES, design.ink, seed, is_even)
+    own = _PASSAGES_A_PIECE * seed + 1
+    return Passage("address", "\n".join(lines), side.address, _ADDRESS_SIZES, design.ink, own, is_even)
 
 
-def return_passage(side: Side, design: Design, item_id: int, *, is_even: bool) -> Passage | None:
+def return_passage(side: Side, design: Design, seed: int, *, is_even: bool) -> Passage | None:
     """The return address on such a side."""
     box = side.return_address
     if not side.handwritten or not box:
@@ -105,8 +104,8 @@ def return_passage(side: Side, design: Design, item_id: int, *, is_even: bool) -
     lines = furniture.written_return_lines(design.return_address)
     if not lines:
         return None
-    seed = _PASSAGES_A_PIECE * item_id + 2
-    return Passage("return address", "\n".join(lines), box, _RETURN_SIZES, design.ink, seed, is_even)
+    own = _PASSAGES_A_PIECE * seed + 2
+    return Passage("return address", "\n".join(lines), box, _RETURN_SIZES, design.ink, own, is_even)
 
 
 def masked(area: Box, holes: Sequence[Box]) -> bytes:

@@ -1,10 +1,10 @@
 """Line breaking and fitting, for many texts at once: which words share a line, and how large they can be."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from math import ceil
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ from quillpost.composition.hands.vocabulary import Vocabulary
 Numbers = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
+Thing = TypeVar("Thing")
 
 LARGEST, SMALLEST = 26.0, 11.0
 FIXED_SIZES = {"large": 22.0, "medium": 17.0, "small": 13.0}
@@ -24,6 +25,9 @@ FIXED_SIZES = {"large": 22.0, "medium": 17.0, "small": 13.0}
 LEAN = 0.03
 WANDER = 0.05
 MARGIN = 0.1
+
+# So far may a word's first letter reach back towards the word before it.
+_INTO_THE_GAP = 0.08
 
 _HALVES_A_POINT = 2
 _FEW = 8
@@ -187,20 +191,24 @@ class _Fitter:
     ) -> None:
         self._passages = passages
         self._leading = leading
-        self._widths = np.array([passage.box.width for passage in passages])
-        self._heights = np.array([passage.box.height for passage in passages])
+        left, right, bottom, top = edges(passages)
+        self._widths, self._heights = right - left, top - bottom
         self._reach = measures[:, :, 3:].max(axis=1, initial=0.0).sum(axis=1) + 2 * WANDER
         # Columns one after the other in memory, as the walk along the lines reads them.
-        advance, left, right = (np.ascontiguousarray(measures[:, :, k].T) for k in range(3))
-        self._steps = np.where(advance > 0, advance + gap, 0.0)
-        self._firsts = left + advance
-        self._rights = right
+        advance, before, behind = (np.ascontiguousarray(measures[:, :, k].T) for k in range(3))
+        self._steps = np.where(advance > 0, advance + gap + overhang(before), 0.0)
+        self._firsts = before + advance
+        self._rights = behind
         self._breaks = np.ascontiguousarray(breaks.T)
         self._ends_somewhere: list[bool] = np.asarray(self._breaks.any(axis=1)).tolist()
 
     def largest(self) -> tuple[Numbers, Integers, Flags]:
-        smallest = _halves([passage.sizes.smallest for passage in self._passages])
-        low, high = smallest, _halves([passage.sizes.largest for passage in self._passages])
+        smallest, high = by_kind(
+            [passage.sizes for passage in self._passages], lambda sizes: (sizes.smallest, sizes.largest)
+        )
+        count = len(self._passages)
+        smallest, high = (np.broadcast_to(_halves(points), count) for points in (smallest, high))
+        low = smallest
         fits = np.zeros(len(smallest), np.bool_)
         # Whatever does not fit at one size does not fit at a larger one either.
         while (low <= high).any():
@@ -257,5 +265,30 @@ class _Fitter:
         return lines
 
 
-def _halves(points: Sequence[float]) -> Integers:
-    return np.array([round(size * _HALVES_A_POINT) for size in points], np.int64)
+def overhang(left: Numbers) -> Numbers:
+    """How much wider the gap before a word is that reaches back into it: words must not run together."""
+    return np.maximum(left - _INTO_THE_GAP, 0.0)
+
+
+def edges(passages: Sequence[Passage]) -> Numbers:
+    """Left, right, bottom and top of the passages' boxes."""
+    return by_kind(
+        [passage.box for passage in passages], lambda box: (box.left, box.right, box.bottom, box.top)
+    )
+
+
+def by_kind(things: Sequence[Thing], read: Callable[[Thing], Sequence[float]]) -> Numbers:
+    """What is read of each thing, in columns; just one column where all of them are the same object.
+
+    The passages of a batch have few boxes and sizes between them: each is read once.
+    """
+    kinds = {id(thing): thing for thing in things}
+    table = np.array([read(thing) for thing in kinds.values()], np.float64)
+    if len(kinds) != 1:
+        place = {kind: number for number, kind in enumerate(kinds)}
+        table = table[[place[id(thing)] for thing in things]]
+    return table.T
+
+
+def _halves(points: Numbers) -> Integers:
+    return np.rint(points * _HALVES_A_POINT).astype(np.int64)

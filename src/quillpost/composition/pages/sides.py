@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from quillpost.composition.geometry import INCH, Box
 
-QR_QUIET = INCH / 8
+QR_QUIET = INCH / 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

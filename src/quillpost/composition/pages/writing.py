@@ -11,7 +11,7 @@ import numpy.typing as npt
 from quillpost.composition.content import Ink
 from quillpost.composition.hands.hand import HAND_FONT
 from quillpost.composition.hands.vocabulary import Vocabulary
-from quillpost.composition.pages.layout import LEAN, WANDER, Flags, Integers, Layout, Numbers
+from quillpost.composition.pages.layout import LEAN, WANDER, Flags, Integers, Layout, Numbers, edges, overhang
 from quillpost.composition.pages.unevenness import SHRINKS, TILTS, Unevenness, unevenness, waves
 
 _GRID = 10  # places are written in tenths of a point, less than half the width of a hair
@@ -60,11 +60,7 @@ def _place(layout: Layout, noise: Unevenness, is_even: Sequence[bool]) -> _Place
     scale = 1 - noise.shrinks / 100
     advance, left, right, bottom, top = (layout.measures[:, :, k] * scale for k in range(5))
     along = _along_the_line(layout, noise, advance, left, right) * size
-    boxes = [passage.box for passage in layout.passages]
-    lefts = np.array([box.left for box in boxes])[:, None]
-    rights = np.array([box.right for box in boxes])[:, None]
-    bottoms = np.array([box.bottom for box in boxes])[:, None]
-    tops = np.array([box.top for box in boxes])[:, None]
+    lefts, rights, bottoms, tops = edges(layout.passages)[:, :, None]
 
     highest = layout.measures[:, :, 4].max(axis=1, initial=0.0)[:, None]
     baseline = tops - (highest + WANDER + layout.lines * layout.leading) * size
@@ -100,13 +96,14 @@ def _along_the_line(
         return np.bincount(line, values.ravel(), rows * count).astype(np.float64)
 
     is_there = layout.words >= 0
-    gap = np.where(is_first | ~is_there, 0.0, layout.gap)
+    gap = np.where(is_first | ~is_there, 0.0, layout.gap + overhang(left))
     wider = gap * np.maximum(noise.gaps, 0)
     narrower = gap * np.minimum(noise.gaps, 0)
     natural = by_line(advance + gap + narrower + np.where(is_first, left, 0.0))
     last_right = np.zeros(rows * count)
     last_right[line] = np.where(is_there, right, 0.0).ravel()
-    widths = np.array([passage.box.width for passage in layout.passages]) / layout.sizes
+    box_left, box_right, _, _ = edges(layout.passages)
+    widths = (box_right - box_left) / layout.sizes
     spare = np.maximum(np.repeat(widths, count) - natural - last_right - 2 * LEAN, 0.0)
     margin = np.minimum(noise.margins.ravel(), spare)
     wanted = by_line(wider)
