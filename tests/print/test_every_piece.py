@@ -4,7 +4,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from artworks import cmyk_profile
 from cards import (
@@ -29,7 +31,8 @@ from cards import (
 )
 from page_reader import Glyph, Pages
 from papers import paper
-from readiness import faults, qpdf_faults
+from PIL import Image, ImageFilter
+from readiness import faults, qpdf_faults, second_opinion
 
 from quillpost.composition.art.papers import printable_pages
 from quillpost.composition.content import Addressee, Claim, Copy, Design, ReturnAddress, Sender
@@ -87,6 +90,32 @@ def test_files_are_ready_for_the_press(piece: str, art: bool, tmp_path: Path) ->
     for pdf in filter(None, (files.sheets, files.envelopes)):
         assert faults(pdf) == []
         assert not qpdf_faults(pdf, tmp_path)
+
+
+@EVERY_PIECE
+@pytest.mark.parametrize("art", [False, True], ids=["paper", "art"])
+def test_a_second_renderer_has_all_ink_within_a_pixel_of_ours(piece: str, art: bool, tmp_path: Path) -> None:
+    for side, pdf, page in printed_sides(piece, art=art):
+        theirs = second_opinion(pdf, page, 144, tmp_path)
+        if theirs is None:
+            pytest.skip("pdftoppm is not installed")
+        ours = image_of(rasterise(pdf, dpi=144, pages=[page])[0])
+        bleed = round(side.bleed * 2)
+        theirs = theirs.crop((bleed, bleed, bleed + ours.width, bleed + ours.height))
+        for one, other in ((ours, theirs), (theirs, ours)):
+            off = strayed(one, other)
+            assert off.max() < 140  # a hairline may be a clear grey here and black there
+            assert (off > 64).mean() < 0.002
+
+
+def strayed(one: Image.Image, other: Image.Image) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """By how much each pixel is darker or lighter than all that the other has around its place."""
+    shown, around = np.asarray(one.convert("L")).astype(np.int64), other.convert("L")
+    least, most = (
+        np.asarray(around.filter(rank(3))).astype(np.int64)
+        for rank in (ImageFilter.MinFilter, ImageFilter.MaxFilter)
+    )
+    return np.maximum(np.maximum(least - shown, shown - most), 0)
 
 
 @EVERY_PIECE
