@@ -27,7 +27,9 @@ CLOSED = (
     "batches", "carrier_scans", "received_events", "rate_windows", "procrastinate_workers",
     "procrastinate_periodic_defers", "alembic_version",
 )  # fmt: skip
-WITH_MODE = ("orders", "items", "facts", "ledger_moves", "webhooks", "deliveries")
+WITH_MODE = (
+    "orders", "items", "facts", "ledger_moves", "webhooks", "deliveries", "order_counts", "stored_sends",
+)  # fmt: skip
 TABLES = [metadata.tables[name] for name in TENANT_TABLES]
 WITH_SUB_ACCOUNT = [table for table in TABLES if "sub_account_id" in table.c]
 

@@ -189,6 +189,38 @@ orders = sa.Table(
     *maybe("schedule_for", kind=Moment),
     column("due_at", Moment),
     *dated(),
+    *maybe("pages_url"),
+    *maybe("pages_file_id", "logo_file_id", "creative_key", kind=UUID(as_uuid=True)),
+    *maybe("branding", kind=JSONB()),
+    column("pdf_only", Flag),
+    column("audience_pending", Flag),
+)
+
+order_counts = sa.Table(
+    "order_counts",
+    metadata,
+    sa.Column("account_id", Big, primary_key=True),
+    sa.Column("mode", Text, primary_key=True),
+    sa.Column("sub_account_id", Big, primary_key=True),
+    sa.Column("type", Text, primary_key=True),
+    sa.Column("shard", Int, primary_key=True),
+    column("n", Big),
+)
+"""Orders by whose and what they are; without a sub account it is 0. Triggers keep them."""
+
+stored_sends = sa.Table(
+    "stored_sends",
+    metadata,
+    sa.Column("id", UUID(as_uuid=True), primary_key=True),
+    *owner(),
+    column("mode", Text),
+    column("piece", Text),
+    column("body", Text),
+    *maybe("order_id", kind=Big),
+    *maybe("answer_headers", kind=JSONB()),
+    *maybe("answer_body", kind=BYTEA()),
+    column("created_at", Moment),
+    *maybe("sent_at", kind=Moment),
 )
 
 batches = sa.Table(
@@ -225,7 +257,8 @@ items = sa.Table(
     *maybe("batch_id", kind=Big),
     *maybe("batch_position", kind=Int),
     *dated(),
-    *maybe("front_file_id", "background_file_id", kind=UUID(as_uuid=True)),
+    *maybe("front_file_id", "background_file_id", "creative_key", kind=UUID(as_uuid=True)),
+    *maybe("mailing_list_id", kind=Big),
 )
 
 facts = sa.Table(
