@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from urllib.parse import parse_qsl
 
 from fastapi import Request
-from pydantic import BeforeValidator, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 
 from quillpost.api.errors import WrongBody
@@ -58,6 +58,22 @@ Id = Annotated[int, BeforeValidator(_number), Field(ge=1, le=LARGEST_ID)]
 Whole = Annotated[int, BeforeValidator(_number)]
 Flag = Annotated[bool, BeforeValidator(_flag)]
 Text = Annotated[str, BeforeValidator(_text)]
+
+
+class Body(BaseModel):
+    """A JSON object or a form that a caller sends. What it holds beyond our fields changes nothing."""
+
+    model_config = ConfigDict(strict=True, extra="allow", populate_by_name=True)
+
+    def given(self) -> dict[str, Any]:
+        """Our fields that the caller named, by our names; what was left out is not in it."""
+        return {
+            name: getattr(self, name) for name in type(self).model_fields if name in self.model_fields_set
+        }
+
+    def notices(self) -> dict[str, str]:
+        """The header that names what was ignored, so that a typo does not go unnoticed."""
+        return {"X-Ignored-Fields": ", ".join(sorted(self.model_extra))} if self.model_extra else {}
 
 
 class ReadRequest(Request):

@@ -6,7 +6,7 @@ from quillpost.api.answers import answer
 from quillpost.api.docs import errors
 from quillpost.api.needs import Parts, may
 from quillpost.api.route import V2Route
-from quillpost.api.v2 import schemas
+from quillpost.api.v2.schemas import hands as schemas
 from quillpost.api.v2.shapes import base_of
 from quillpost.composition.samples import sample_version
 

@@ -10,7 +10,7 @@ from quillpost.api.answers import answer, linked
 from quillpost.api.docs import errors
 from quillpost.api.needs import AskedPage, InTx, Parts, SubAccountFilter, id_in_path, may
 from quillpost.api.route import V2Route
-from quillpost.api.v2 import schemas
+from quillpost.api.v2.schemas import orders as schemas
 from quillpost.api.v2.shapes import item_shape, order_shape, track_shape
 from quillpost.kit.errors import Invalid
 from quillpost.orders import service, store

@@ -11,7 +11,7 @@ from quillpost.api.bodies import ReadRequest
 from quillpost.api.docs import BODY_ERRORS, errors
 from quillpost.api.needs import OneUnit, Parts, may
 from quillpost.api.route import V2Route
-from quillpost.api.v2.schemas import PreviewResponse, SendResponse
+from quillpost.api.v2.schemas.send import PreviewResponse, SendResponse
 from quillpost.api.v2.send_body import SendPostcard
 from quillpost.api.v2.shapes import base_of, inline_shape, send_shape
 from quillpost.orders import sending

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 
 from quillpost.api.bodies import Flag, Id, Text, Whole
-from quillpost.api.v2.recipients import InlineRecipient, unknown_fields
+from quillpost.api.v2.inline_recipients import InlineRecipient, unknown_fields
 from quillpost.audience.rules import EMAIL, LONGEST
 from quillpost.composition.content import ReturnAddress
 from quillpost.kit import exact_json

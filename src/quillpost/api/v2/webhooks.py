@@ -3,17 +3,18 @@
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Path, Request, Response
-from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field
 
 from quillpost.accounts.rules import Caller
 from quillpost.accounts.service import require_sub_account
 from quillpost.api.answers import answer, linked
-from quillpost.api.bodies import Id, Text
+from quillpost.api.bodies import Body, Id, Text
 from quillpost.api.docs import BODY_ERRORS, errors
 from quillpost.api.idempotency import HOLDS_SECRET
 from quillpost.api.needs import AskedPage, InTx, Parts, SubAccountFilter, id_in_path, may
 from quillpost.api.route import V2Route
-from quillpost.api.v2 import schemas
+from quillpost.api.v2.schemas import webhooks as schemas
+from quillpost.api.v2.schemas.common import Message
 from quillpost.kit.errors import Invalid, Refused
 from quillpost.kit.times import iso
 from quillpost.webhooks import service, store
@@ -41,11 +42,8 @@ def _lower(value: object) -> object:
     return value.lower() if isinstance(value, str) else value
 
 
-class NewWebhook(BaseModel):
+class NewWebhook(Body):
     model_config = ConfigDict(
-        strict=True,
-        extra="allow",
-        populate_by_name=True,
         json_schema_extra={"examples": [{"url": "https://example.com/hook", "type": "*"}]},
     )
 
@@ -107,10 +105,9 @@ def create_webhook(body: NewWebhook, who: MayWrite, tx: InTx, parts: Parts) -> R
         sub_account_id=body.sub_account_id,
         now=parts.clock(),
     )
-    headers = {HOLDS_SECRET: "yes"}
-    if body.model_extra:
-        headers["X-Ignored-Fields"] = ", ".join(sorted(body.model_extra))
-    return answer(shape(webhook) | {"secret": secret}, status=201, headers=headers)
+    return answer(
+        shape(webhook) | {"secret": secret}, status=201, headers=body.notices() | {HOLDS_SECRET: "yes"}
+    )
 
 
 @router.get(
@@ -141,7 +138,7 @@ def read_webhook(webhook_id: WebhookId, tx: InTx) -> Response:
 
 @router.delete(
     "/webhooks/{webhook_id}",
-    response_model=schemas.Message,
+    response_model=Message,
     responses=errors(404),
     dependencies=MAY_WRITE,
     summary="Unsubscribe",
