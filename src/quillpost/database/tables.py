@@ -64,6 +64,7 @@ sub_accounts = sa.Table(
     column("branding", JSONB()),
     column("backgrounds", JSONB()),
     *dated(),
+    *maybe("deleted_at", kind=Moment),
 )
 
 tokens = sa.Table(

@@ -177,3 +177,6 @@ begin
     end loop;
     return code;
 end $$;
+
+-- A sub account that has mailed keeps its history: it is marked, and from then on nobody finds it.
+alter table sub_accounts add column deleted_at timestamptz;
