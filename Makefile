@@ -8,7 +8,7 @@ CODE := $(wildcard src tests tools benchmarks)
 
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
-.PHONY: help setup setup-dev run test test-long lint format demo gallery bench lock clean
+.PHONY: help setup setup-dev run test test-long fuzz lint format demo gallery bench lock clean
 
 help: ## Show what there is
 	@printf 'Quillpost. The commands:\n\n'
@@ -30,12 +30,17 @@ test: setup-dev ## Run the whole test suite
 test-long: setup-dev ## Run the proofs that take long
 	@.venv/bin/pytest -n auto -m long
 
-lint: setup-dev ## Check format, style, types and the direction of imports
+fuzz: setup-dev ## Make thousands of odd calls; EXAMPLES=n for each operation
+	@FUZZ_EXAMPLES=$(or $(EXAMPLES),200) .venv/bin/pytest -n auto --timeout=3600 \
+		tests/api/test_api_fuzz.py tests/api/test_hypothesis_bodies.py
+
+lint: setup-dev ## Check format, style, types, the direction of imports and the API's description
 	.venv/bin/ruff format --check $(CODE)
 	.venv/bin/ruff check $(CODE)
 	.venv/bin/mypy
 	.venv/bin/mypy tools/*.py
 	.venv/bin/lint-imports
+	.venv/bin/python tools/lint_openapi.py
 
 format: setup-dev ## Put the code into our format
 	@.venv/bin/ruff check --fix-only --quiet $(CODE)

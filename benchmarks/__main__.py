@@ -2,9 +2,11 @@
 
 import sys
 
-from benchmarks import authenticate
+from benchmarks import authenticate, paging
 from benchmarks.compose import claims, contest, table
 from benchmarks.harness import report, run, save
+from benchmarks.send import contest as sends
+from benchmarks.send import table as sends_table
 
 
 def _authenticate() -> None:
@@ -22,7 +24,17 @@ def _compose() -> None:
     table.show(result)
 
 
-TABLES = {"authenticate": _authenticate, "compose": _compose}
+def _send() -> None:
+    result = sends.run()
+    save(result)
+    sends_table.show(result)
+
+
+def _paging() -> None:
+    paging.show(paging.run())
+
+
+TABLES = {"authenticate": _authenticate, "compose": _compose, "send": _send, "paging": _paging}
 
 
 def main(only: str | None) -> int:

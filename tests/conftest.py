@@ -6,7 +6,6 @@ import socket
 import tempfile
 from collections.abc import Iterator
 from ipaddress import ip_address
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import pytest
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
+from databases import Databases
 from makers import Account, Build, Clock, make_account
 from quillpost import wiring
 from quillpost.cli.ground import upgrade
@@ -78,16 +78,15 @@ def template(postgres: EmbeddedPostgres) -> str:
     return "template_quillpost"
 
 
-_numbers = count()
+@pytest.fixture(scope="session")
+def databases(postgres: EmbeddedPostgres, template: str) -> Databases:
+    return Databases(postgres, template)
 
 
 @pytest.fixture
-def conninfo(postgres: EmbeddedPostgres, template: str) -> Iterator[str]:
-    name = f"test_{next(_numbers)}"
-    with psycopg.connect(postgres.conninfo("postgres"), autocommit=True) as admin:
-        admin.execute(f"create database {name} template {template} strategy file_copy")
-        yield postgres.conninfo(name)
-        admin.execute(f"drop database {name} with (force)")
+def conninfo(databases: Databases) -> Iterator[str]:
+    with databases.one() as conninfo:
+        yield conninfo
 
 
 @pytest.fixture

@@ -22,6 +22,7 @@ class Limits:
     message_characters: int = 5_000
     metadata_bytes: int = 8_192
     items_per_page: int = 100
+    recipients_per_page: int = 10_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,6 +78,9 @@ class Settings(BaseSettings):
     message_characters: int = Field(5_000, ge=1, description="Longest message.")
     metadata_bytes: int = Field(8_192, ge=2, description="Largest metadata, as compact JSON.")
     items_per_page: int = Field(100, ge=1, description="Most rows of one page.")
+    recipients_per_page: int = Field(
+        10_000, ge=1, description="Most rows of one page of a list's recipients."
+    )
 
     # Safety
     allow_private_urls: bool = Field(

@@ -11,6 +11,7 @@ from quillpost.api import errors, v2
 from quillpost.api.description import describe
 from quillpost.api.envelope import Envelope
 from quillpost.api.gate import Gate
+from quillpost.api.methods import Methods
 from quillpost.dashboard import home
 from quillpost.doors import files, hands, health, receiver, scans
 from quillpost.doors.docs_page import add_docs_page
@@ -47,8 +48,8 @@ def create_app(parts: Parts, background: Background | None = None) -> FastAPI:
     app.state.fronts = files.remembered_fronts(parts.studio)
     errors.install(app)
     home.add_missing_page(app)
+    app.router.routes.extend(v2.routes)
     for router in (
-        v2.router,
         health.router,
         files.router,
         hands.router,
@@ -60,6 +61,7 @@ def create_app(parts: Parts, background: Background | None = None) -> FastAPI:
         app.include_router(router)
     describe(app)
     add_docs_page(app, parts)
+    app.add_middleware(Methods, routes=app.routes)
     app.add_middleware(_Gate, parts=parts)
     app.add_middleware(Envelope)
     return app

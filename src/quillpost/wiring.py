@@ -38,6 +38,7 @@ from quillpost.kit.errors import NotReady
 from quillpost.kit.sealing import Sealer, load_or_create_key
 from quillpost.kit.signed_links import LinkSigner
 from quillpost.kit.turns import Turn
+from quillpost.orders.materialising import MATERIALISE, materialise, materialise_again
 from quillpost.orders.service import SWEEP
 from quillpost.parts import Limits, Parts
 from quillpost.ports import FileStore, World
@@ -142,6 +143,7 @@ def build(
             message_characters=settings.message_characters,
             metadata_bytes=settings.metadata_bytes,
             items_per_page=settings.items_per_page,
+            recipients_per_page=settings.recipients_per_page,
         ),
         base_url=base_url,
         metrics_token=settings.metrics_token.get_secret_value() if settings.metrics_token else None,
@@ -199,12 +201,14 @@ def tasks(parts: Parts) -> list[Task]:
     sweep = timed(review.sweep, db, parts.worlds)
     track = timed(tracking.poll, db, parts.worlds)
     return [
+        Task(MATERIALISE, timed(materialise, db)),
         Task(SWEEP, sweep),
         Task(steps.COMPOSE, timed(production.compose, press), queue=steps.COMPOSE_QUEUE),
         Task(steps.HAND_OVER, timed(production.hand_over, press)),
         Task(steps.FOLLOW, timed(production.follow, press)),
         Task(tracking.POLL, track),
         # Backstops: whatever a wake-up that was lost should have started.
+        Task("audience.materialise_again", partial(materialise_again, db), every="* * * * *"),
         Task("fulfilment.sweep_again", sweep, every="* * * * *"),
         Task("fulfilment.resume", partial(production.resume, press), every="* * * * *"),
         Task("tracking.poll_again", track, every="* * * * *"),

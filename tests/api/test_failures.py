@@ -59,11 +59,11 @@ def test_every_fault_of_one_recipient_is_named(owner: Account) -> None:
 @pytest.mark.parametrize(
     ("method", "path", "allowed"),
     [
-        ("PATCH", "/orders/1/cancel", "POST, PUT, DELETE"),
-        ("GET", "/send/postcard", "POST"),
-        ("PUT", "/webhooks", "GET, POST"),
-        ("POST", "/webhooks/1", "GET, DELETE"),
-        ("DELETE", "/orders/list", "GET"),
+        ("PATCH", "/orders/1/cancel", "POST, PUT, DELETE, OPTIONS"),
+        ("GET", "/send/postcard", "POST, OPTIONS"),
+        ("PUT", "/webhooks", "GET, HEAD, POST, OPTIONS"),
+        ("POST", "/webhooks/1", "GET, HEAD, PUT, DELETE, OPTIONS"),
+        ("DELETE", "/orders/list", "GET, HEAD, OPTIONS"),
     ],
 )
 def test_a_wrong_method_is_told_the_right_ones(owner: Account, method: str, path: str, allowed: str) -> None:

@@ -1,10 +1,19 @@
-"""Orders and items in lists: filters, pages, and the links + meta envelope."""
+"""Orders in lists: filters, pages, and the links + meta envelope."""
 
 from typing import Any
+from urllib.parse import quote, urlencode
 
+import psycopg
 import pytest
+import sqlalchemy as sa
+from traces import postcard_with, send_raw
+from written_orders import write_orders
 
-from makers import Account, Clock, carry_on, make_sub_account, people, person
+from makers import Account, Clock, make_sub_account, make_teammate
+from quillpost.database import Tenant
+from quillpost.database.paging import Sorting, page_ids, rows_of
+from quillpost.database.tables import orders
+from quillpost.kit.paging import PageRequest
 from quillpost.parts import Parts
 
 BASE = "http://quillpost.test/api/v2/orders/list"
@@ -14,11 +23,6 @@ ORDER_KEYS = {
     "high_quality_preview", "authorization_total", "grand_total", "order_total",
     "total_estimated_recipients", "total_recipients", "recipient_count", "status", "method",
     "cancellable", "total_scans", "metadata", "created_at", "updated_at",
-}  # fmt: skip
-ITEM_KEYS = {"id", "status", "delivery_date", "scans", "failure", "recipient", "giftcard", "created_at"}
-RECIPIENT_KEYS = {
-    "name", "company", "address", "address2", "city", "province", "postal_code", "country", "email", "phone",
-    *(f"custom{n}" for n in range(1, 11)),
 }  # fmt: skip
 
 
@@ -140,9 +144,10 @@ def test_the_list_is_filtered_by_type_status_and_time(owner: Account, clock: Clo
     assert ids(owner.get("/orders/list?created_after=2026-05-05T12:00:00Z")) == [large]
     assert ids(owner.get("/orders/list?created_before=2026-05-05T14:00:00%2B02:00")) == [small]
     assert ids(owner.get("/orders/list?created_before=2026-05-05")) == [small]
-    for odd in ("type=scroll", "status=lost", "created_after=yesterday", "created_before=2026-13-01"):
-        refused = owner.get(f"/orders/list?{odd}")
-        assert (refused.status_code, list(refused.json()["errors"])) == (422, [odd.partition("=")[0]])
+    odd = "type=scroll&status=lost&created_after=yesterday&created_before=2026-13-01&metadata=x"
+    refused = owner.get(f"/orders/list?{odd}")
+    names = [part.partition("=")[0] for part in odd.split("&")]
+    assert (refused.status_code, list(refused.json()["errors"])) == (422, names)
 
 
 def test_both_paths_list_the_same(owner: Account) -> None:
@@ -150,49 +155,175 @@ def test_both_paths_list_the_same(owner: Account) -> None:
     assert owner.get("/orders").json()["data"] == owner.get("/orders/list").json()["data"]
 
 
-def test_items_are_listed_in_the_order_given_with_what_was_given(owner: Account) -> None:
-    audience = [person(company="Acme", email="j@example.com", phone="1", custom10="ten"), *people(3)]
-    order_id = owner.send(recipients=audience).json()["id"]
-    page = owner.get(f"/orders/{order_id}/items?items_per_page=3").json()
-    assert [item["recipient"]["name"] for item in page["data"]] == ["Jane Doe", "Person 1", "Person 2"]
-    assert (page["meta"]["total"], page["meta"]["last_page"]) == (4, 2)
-    first = page["data"][0]
-    assert set(first) == ITEM_KEYS
-    assert set(first["recipient"]) == RECIPIENT_KEYS
-    assert (first["recipient"]["company"], first["recipient"]["custom10"]) == ("Acme", "ten")
-    assert (first["status"], first["delivery_date"], first["giftcard"]) == ("Processing", None, None)
+TYPES = ("postcard", "postcard6x11", "letter", "windowlessletter", "notecard", "giftcard", "magnacard")
+SIZES = {"postcard": "4x6", "postcard6x11": "6x11"}
 
 
-def test_items_are_filtered_by_status(owner: Account) -> None:
-    audience = [person(), {"name": "E", "email": "e@example.com"}]
-    order_id = owner.send(recipients=audience).json()["id"]
-    failed = owner.get(f"/orders/{order_id}/items?status=failed").json()
-    assert [item["status"] for item in failed["data"]] == ["Failed"]
-    assert owner.get(f"/orders/{order_id}/items?status=lost").status_code == 422
-
-
-def test_tracking_counts_every_status_and_shows_who_was_not_reached(
-    owner: Account, parts: Parts, clock: Clock
+@pytest.mark.parametrize(
+    "query", ["", "type=letter", "status=fulfilled", "created_after=2026-01-01", "sub_account_id={branch}"]
+)
+def test_the_pages_hold_every_order_once_from_whichever_end_they_are_read(
+    owner: Account, stranger: Account, parts: Parts, query: str
 ) -> None:
-    audience = [person(), person(name="Test Returned", address="9 Oak Ave"), {"email": "e@example.com"}]
-    order_id = owner.send(recipients=audience).json()["id"]
-    carry_on(parts, clock, seconds=45)
-    tracked = owner.get(f"/orders/{order_id}/track").json()["data"]
-    assert (tracked["id"], tracked["order"]["status"]) == (order_id, "Fulfilled")
-    assert set(tracked["order"]) == ORDER_KEYS
-    assert tracked["stats"] == {
-        "processing": 0,
-        "printed": 0,
-        "in_transit": 0,
-        "in_local_area": 0,
-        "processed_for_delivery": 0,
-        "delivered": 1,
-        "re_routed": 0,
-        "returned_to_sender": 1,
-        "failed": 1,
-        "scans": 0,
-        "multi_scans": 0,
-    }
-    (failed,), (returned,) = tracked["errors"], tracked["returned"]
-    assert set(failed) == set(returned) == RECIPIENT_KEYS | {"failure"}
-    assert (failed["email"], returned["name"]) == ("e@example.com", "Test Returned")
+    branch = make_sub_account(parts, owner)
+    write_orders(parts, owner.id, 61, type="letter", size=None, sub_account_id=branch)
+    write_orders(parts, stranger.id, 3, type="letter", size=None)
+    query = query.format(branch=branch)
+    whole = [
+        order
+        for page in range(1, 8)
+        for order in ids(owner.get(f"/orders/list?page={page}&limit=10&{query}"))
+    ]
+    assert len(whole) == 61
+    assert whole == sorted(set(whole), reverse=True)
+    assert owner.get(f"/orders/list?page=8&limit=10&{query}").json()["data"] == []
+    assert owner.get(f"/orders/list?{query}").json()["meta"]["total"] == 61
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_each_of_the_seven_types_can_be_asked_for(owner: Account, parts: Parts, kind: str) -> None:
+    for each in TYPES:
+        write_orders(parts, owner.id, 2, type=each, size=SIZES.get(each))
+    page = owner.get(f"/orders/list?type={kind}").json()
+    assert [order["type"] for order in page["data"]] == [kind, kind]
+    assert page["meta"]["total"] == 2
+
+
+def test_the_totals_are_those_of_the_rows_that_are_left(owner: Account, parts: Parts) -> None:
+    branch = make_sub_account(parts, owner)
+    write_orders(parts, owner.id, 5)
+    write_orders(parts, owner.id, 4, sub_account_id=branch)
+    write_orders(parts, owner.id, 7, mode="live")
+    with parts.db.work() as tx:
+        tx.execute(sa.delete(orders).where(orders.c.id == ids(owner.get("/orders/list"))[0]))
+    totals = [
+        owner.get(f"/orders/list?{query}").json()["meta"]["total"]
+        for query in ("", f"sub_account_id={branch}", "type=postcard", "type=letter")
+    ]
+    assert totals == [8, 3, 8, 0]
+
+
+def test_whoever_is_limited_to_a_sub_account_lists_its_orders_alone(
+    owner: Account, stranger: Account, parts: Parts
+) -> None:
+    mine, other = make_sub_account(parts, owner), make_sub_account(parts, owner)
+    teammate = make_teammate(parts, owner, mine)
+    inside = owner.send(sub_account_id=mine, metadata={"k": "v"}).json()["id"]
+    owner.send(sub_account_id=other, metadata={"k": "v"})
+    owner.send(metadata={"k": "v"})
+    for query in (
+        "",
+        f"sub_account_id={mine}",
+        "status=reviewing",
+        "created_after=2026-01-01",
+        "metadata[k]=v",
+    ):
+        page = teammate.get(f"/orders/list?{query}")
+        assert (ids(page), page.json()["meta"]["total"]) == ([inside], 1)
+        assert stranger.get(f"/orders/list?{query}").status_code == (400 if "sub_account" in query else 200)
+    assert ids(stranger.get("/orders/list")) == ids(stranger.get("/orders/list?metadata[k]=v")) == []
+    assert teammate.get(f"/orders/list?sub_account_id={other}").status_code == 400
+
+
+@pytest.mark.parametrize("limited", [False, True])
+@pytest.mark.parametrize("page", [20, 140])
+def test_a_page_is_found_in_an_index_alone(
+    owner: Account, stranger: Account, parts: Parts, conninfo: str, page: int, limited: bool
+) -> None:
+    branch = make_sub_account(parts, owner)
+    for account, sub_account in ((owner, branch), (owner, None), (stranger, None)):
+        write_orders(parts, account.id, 4_000, sub_account_id=sub_account)
+    with psycopg.connect(conninfo, autocommit=True) as admin:
+        admin.execute("vacuum analyze orders")
+    who = Tenant(owner.id, branch if limited else None, "test")
+    sorting = Sorting(led_by=orders.c.mode)
+    found = page_ids(orders, rows_of(orders, who), PageRequest(page, 25), total=4_000, sorting=sorting)
+    with parts.db.transaction(who) as tx:
+        written = str(found.compile(tx.engine, compile_kwargs={"literal_binds": True}))
+        plan = "\n".join(tx.execute(sa.text(f"explain {written}")).scalars())
+    index = "orders_sub_account" if limited else "orders_account"
+    direction = "Backward " if page > 80 else ""
+    assert f"Index Only Scan {direction}using {index} on orders" in plan, plan
+    assert "Sort" not in plan
+
+
+ODD = (
+    '{"text":"5","number":5,"float":1.0,"exponent":1e2,"big":123456789012345678901234567890,"yes":true,'
+    '"no":false,"nothing":null,"empty":"","Grüße 漢":"🙂 & =","a":{"b":{"c":"deep"},"list":["x"]},"minus":-0}'
+)
+MATCHES = [
+    ([("text", "5")], True),
+    ([("number", "5")], True),
+    ([("number", "5.0")], True),
+    ([("text", "5.0")], False),
+    ([("float", "1.0")], True),
+    ([("float", "1")], True),
+    ([("exponent", "1e2")], True),
+    ([("exponent", "100")], True),
+    ([("big", "123456789012345678901234567890")], True),
+    ([("big", "123456789012345678901234567891")], False),
+    ([("yes", "true")], True),
+    ([("yes", "True")], False),
+    ([("no", "false")], True),
+    ([("nothing", "null")], True),
+    ([("nothing", "")], False),
+    ([("empty", "")], True),
+    ([("missing", "null")], False),
+    ([("Grüße 漢", "🙂 & =")], True),
+    ([("a][b][c", "deep")], True),
+    ([("a][b", "deep")], False),
+    ([("a][list", "x")], False),
+    ([("minus", "0")], True),
+    ([("number", "05")], False),
+    ([("number", "1e99999999")], False),
+    ([("number", "9" * 2_000)], False),
+    ([("number", "NaN")], False),
+    ([("text", "5"), ("yes", "true")], True),
+    ([("text", "5"), ("yes", "false")], False),
+    ([("text", "5"), ("text", "6")], False),
+    ([("text", "5'); drop table orders; --")], False),
+]
+
+
+def test_orders_are_found_by_what_is_in_their_metadata(owner: Account) -> None:
+    wanted = send_raw(owner, postcard_with("metadata", ODD)).json()["id"]
+    for others in ("null", "{}", '{"a":"\\u0000"}', '{"text":"50"}'):
+        send_raw(owner, postcard_with("metadata", others))
+    for filters, is_match in MATCHES:
+        query = urlencode([(f"metadata[{key}]", value) for key, value in filters])
+        page = owner.get(f"/orders/list?{query}")
+        assert (ids(page), page.json()["meta"]["total"]) == (([wanted], 1) if is_match else ([], 0)), filters
+    both = owner.get(
+        f"/orders/list?metadata[text]=5&type=postcard&status=reviewing&{quote('metadata[no]')}=false"
+    )
+    assert ids(both) == [wanted]
+    assert ids(owner.get("/orders/list?metadata[text]=5&type=letter")) == []
+    assert owner.get("/orders/list?metadata[text]=5&page=2").json()["data"] == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["metadata", "metadata[", "metadata[]", "metadata[a", "metadata[a]b", "metadata[a][]",
+     "metadata[[a]]", "metadata[a]" + "[b]" * 20, "metadata[%00]"],
+)  # fmt: skip
+def test_brackets_that_make_no_sense_are_refused(owner: Account, name: str) -> None:
+    refused = owner.get(f"/orders/list?{name}=x&metadata[good]=x")
+    assert refused.status_code == 422
+    assert list(refused.json()["errors"]) == [name.replace("%00", "\x00")]
+
+
+def test_at_most_ten_filters_by_metadata(owner: Account) -> None:
+    def asked(how_many: int) -> str:
+        return "&".join(f"metadata[k{n}]=v" for n in range(how_many))
+
+    assert owner.get(f"/orders/list?{asked(10)}").status_code == 200
+    refused = owner.get(f"/orders/list?{asked(11)}")
+    assert (refused.status_code, list(refused.json()["errors"])) == (422, ["metadata"])
+    assert owner.get("/orders/list?metadata[a]=%00").status_code == 422
+    assert owner.get("/orders/list?metadatas[a]=b&meta=1").status_code == 200
+
+
+def test_the_filters_by_metadata_are_described(owner: Account) -> None:
+    operation = owner.get("/openapi.json").json()["paths"]["/api/v2/orders/list"]["get"]
+    (described,) = (each for each in operation["parameters"] if each["name"] == "metadata")
+    assert (described["style"], described["explode"]) == ("deepObject", True)

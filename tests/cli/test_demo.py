@@ -1,7 +1,7 @@
 """The demonstration, on a service of its own with everything else as a newcomer finds it."""
 
-import re
 from pathlib import Path
+from typing import NamedTuple
 
 import pypdfium2
 import pytest
@@ -9,6 +9,23 @@ from operator_commands import Quillpost
 from PIL import Image
 
 from quillpost.cli import demo
+
+
+class Looks(NamedTuple):
+    width: float
+    height: float
+    sides: tuple[str, ...] = ("front", "back")
+    has_envelope: bool = False
+
+
+LOOKS = {
+    "postcard-4x6": Looks(6, 4),
+    "postcard-6x11": Looks(11, 6),
+    "letter": Looks(8.5, 11, ("cover",), has_envelope=True),
+    "windowlessletter": Looks(8.5, 11, ("cover",), has_envelope=True),
+    "notecard": Looks(4.25, 5.5, has_envelope=True),
+    "magnacard": Looks(6, 4),
+}
 
 
 def test_every_piece_ends_as_it_should_and_leaves_something_to_look_at(
@@ -23,13 +40,14 @@ def test_every_piece_ends_as_it_should_and_leaves_something_to_look_at(
     assert outcome.code == 0, outcome.out + outcome.err
     assert outcome.out.count(" ✓ ") == len(demo.PIECES) * len(demo.GUESTS) + 1
     for piece in demo.PIECES:
-        place = folder / piece.name
-        width, height = map(int, re.findall(r"\d+", piece.name)[::-1])
-        for side in ("front", "back"):
+        place, looks = folder / piece.name, LOOKS[piece.name]
+        for side in looks.sides:
             with Image.open(place / f"{side}.png") as picture:
-                assert picture.width / picture.height == pytest.approx(width / height, rel=0.02)
+                assert picture.width / picture.height == pytest.approx(looks.width / looks.height, rel=0.02)
+        mailed = len(demo.GUESTS) - 1  # all but the undeliverable one
         with pypdfium2.PdfDocument(place / "print.pdf") as printed:
-            assert len(printed) == 2 * (len(demo.GUESTS) - 1), "all but the undeliverable one"
+            assert len(printed) == len(looks.sides) * mailed
+        assert (place / "envelope.png").exists() == (place / "envelopes.pdf").exists() == looks.has_envelope
         assert (place / "proof.pdf").read_bytes().startswith(b"%PDF")
         assert "Jane Doe" in (place / "manifest.csv").read_text()
 

@@ -11,7 +11,7 @@ from operator_commands import Outcome, Quillpost
 from makers import Account
 from quillpost.cli.demo_service import demo_service
 from quillpost.cli.ground import schema_of
-from quillpost.cli.outsider import Outsider
+from quillpost.cli.outsider import outsider
 from quillpost.parts import Parts
 
 
@@ -213,7 +213,8 @@ def test_the_doctor_and_a_backup_leave_a_running_service_running(
         assert service.token not in seen.out
         saved = quillpost("backup", tmp_path / "b.qpb", home=home)
         assert saved.code == 0, saved.err
-        assert Outsider(service.base_url, service.token).get("/orders/list")["data"] == []
+        with outsider(service.base_url, service.token) as caller:
+            assert list(caller.orders.list()) == []
     stopped = quillpost("doctor", home=home, port=port)
     assert stopped.code == 0, stopped.out
     assert "free" in _row(stopped, "port")

@@ -5,13 +5,14 @@ import re
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx2
 import pytest
 from event_receiver import EventReceiver, Received
 from processes import PATIENCE, Service, free_port, until
 from standardwebhooks import Webhook
+
+from quillpost.client import Quillpost, verify_webhook
 
 ORDER_KEYS = {
     "order.id",
@@ -80,24 +81,20 @@ class Newcomer:
         self.token = found(r"Test token\s+(\S+)", shown)
         self.receiver_url = found(r"Watch events\s+(\S+)", shown)
         self.curl = found(r"^(curl .*)$", shown)
-        self._http = httpx2.Client(
-            base_url=f"{service.url}/api/v2",
-            headers={"Authorization": f"Bearer {self.token}"},
-            timeout=PATIENCE,
-        )
+        self.client = Quillpost(self.token, service.url, timeout=PATIENCE)
+        self._url = f"{service.url}/api/v2/send/postcard"
 
-    def get(self, path: str) -> Any:
-        return self._http.get(path).raise_for_status().json()
-
-    def post(self, path: str, body: str) -> Any:
-        answer = self._http.post(path, content=body, headers={"Content-Type": "application/json"})
-        return answer.raise_for_status().json()
+    def send_written(self, body: str) -> int:
+        """A postcard whose JSON is sent letter for letter, and its order's id."""
+        headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
+        sent = httpx2.post(self._url, content=body, headers=headers, timeout=PATIENCE)
+        return int(sent.raise_for_status().json()["id"])
 
     def is_fulfilled(self, order_id: int) -> bool:
-        return bool(self.get(f"/orders/{order_id}")["status"] == "Fulfilled")
+        return self.client.orders.read(order_id)["status"] == "Fulfilled"
 
     def leave(self) -> None:
-        self._http.close()
+        self.client.close()
 
 
 def found(pattern: str, text: str) -> str:
@@ -127,11 +124,11 @@ def test_from_an_empty_home_to_a_delivered_postcard_and_through_a_crash(
 ) -> None:
     service = start()
     newcomer = Newcomer(service)
-    subscription = newcomer.post("/webhooks", json.dumps({"url": receiver.url("/first"), "type": "*"}))
+    subscription = newcomer.client.webhooks.create(receiver.url("/first"))
 
     pasted = subprocess.run(["bash", "-c", newcomer.curl], capture_output=True, text=True, check=True)
     first_order = json.loads(pasted.stdout)["id"]
-    second_order = newcomer.post("/send/postcard", a_postcard(METADATA))["id"]
+    second_order = newcomer.send_written(a_postcard(METADATA))
     until(lambda: newcomer.is_fulfilled(first_order), what="the first order fulfilled")
     until(lambda: newcomer.is_fulfilled(second_order), what="the second order fulfilled")
     until(lambda: len(receiver.at("/first")) >= 22, what="all events of two orders")
@@ -155,7 +152,7 @@ def test_from_an_empty_home_to_a_delivered_postcard_and_through_a_crash(
     again = Newcomer(service)
     assert again.token == newcomer.token
     assert again.is_fulfilled(first_order)
-    third_order = again.post("/send/postcard", a_postcard("{}"))["id"]
+    third_order = again.send_written(a_postcard("{}"))
     again.leave()
     service.kill()
 
@@ -182,9 +179,10 @@ def compact(text: str) -> str:
 
 
 def assert_verified(events: list[Received], secret: str) -> None:
-    """By a package that is not ours."""
+    """By a package that is not ours, and by our own."""
     for event in events:
         Webhook(secret).verify(event.body, event.headers)
+        assert verify_webhook(event.body, event.headers, secret) == event.message
         assert event.message["event_id"] == event.id
 
 

@@ -5,7 +5,6 @@ import fcntl
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx2
 import pytest
@@ -13,6 +12,7 @@ from processes import PATIENCE, Command, Nursery, answers, free_port, until
 
 from makers import postcard
 from quillpost import preparation
+from quillpost.client import Quillpost
 from quillpost.composition.hands.catalogue import PLAIN, STYLES
 from quillpost.composition.hands.prepared import Prepared
 from stocked_faces import NO_PACKAGES, file_of, hands_in, stock
@@ -36,16 +36,10 @@ class Server:
         )
         until(lambda: answers(self.url), what=f"{self.url} ready")
 
-    def preview(self, style: int) -> Any:
+    def preview(self, style: int) -> list[str]:
         token = (self._home / "first-token").read_text().strip()
-        answer = httpx2.post(
-            f"{self.url}/api/v2/send/postcard",
-            json=postcard(preview=True, handwriting_style=style),
-            headers={"Authorization": f"Bearer {token}"},
-            timeout=PATIENCE,
-        )
-        assert answer.status_code == 200, answer.text + self.command.output
-        return answer.json()["data"]["previews"]
+        with Quillpost(token, self.url, timeout=PATIENCE) as client:
+            return client.preview("postcard", **postcard(handwriting_style=style))["data"]["previews"]
 
 
 @pytest.fixture

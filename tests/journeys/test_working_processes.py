@@ -3,9 +3,7 @@
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import httpx2
 import pytest
 from event_receiver import EventReceiver
 from office import Office, opened_office
@@ -13,6 +11,7 @@ from processes import PATIENCE, Nursery, Service, answers, free_port, until
 from verdict import assert_all_happened_once
 
 from makers import people
+from quillpost.client import Quillpost
 
 PIECES = 2
 
@@ -23,11 +22,9 @@ def office(conninfo: str, home: Path, receiver: EventReceiver) -> Iterator[Offic
         yield office
 
 
-def send(url: str, office: Office) -> Any:
-    body = {"recipients": people(PIECES), "message": "Hello!"}
-    headers = {"Authorization": f"Bearer {office.sender.token}"}
-    sent = httpx2.post(f"{url}/api/v2/send/postcard", json=body, headers=headers, timeout=PATIENCE)
-    return sent.raise_for_status().json()
+def send(url: str, office: Office) -> None:
+    with Quillpost(office.sender.token, url, timeout=PATIENCE) as client:
+        client.send.postcard(recipients=people(PIECES), message="Hello!")
 
 
 def test_two_workers_with_a_queue_each_do_the_work_of_a_server_without_jobs(

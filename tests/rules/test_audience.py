@@ -8,7 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from makers import person
-from quillpost.audience.rules import CUSTOM, LONGEST, Person, examine
+from quillpost.audience.rules import (
+    CUSTOM,
+    LONGEST,
+    Person,
+    changed,
+    examine,
+    examine_alone,
+    examine_one,
+    whereabouts,
+    written,
+)
 from quillpost.audience.states import CODES, STATES, state_code
 from quillpost.kit.errors import Invalid
 
@@ -243,3 +253,79 @@ def test_a_country_that_does_not_exist_is_refused() -> None:
     with pytest.raises(Invalid) as wrong:
         examine([{"name": "Jane", "address": "1 Main St", "city": "Nowhere", "country": "XX"}])
     assert set(wrong.value.fields) == {"recipients.0.country"}
+
+
+def test_someone_alone_is_faulted_by_the_names_of_the_fields() -> None:
+    with pytest.raises(Invalid) as wrong:
+        examine_one(person(postal_code="1", dob="02/30/1980"))
+    assert set(wrong.value.fields) == {"postal_code", "dob"}
+    assert examine_one({"email": "jane@example.com"}).refusal is None
+    found, faults_alone = examine_alone(person(city=None))
+    assert (found.address, list(faults_alone)) == ("12 Main St", ["city"])
+
+
+def test_a_person_is_written_as_it_was_given() -> None:
+    given = person(dob="1980-02-29", custom10="ten", email="jane@example.com", country="US")
+    kept = written(one(**given))
+    assert {name: text for name, text in kept.items() if text is not None} == given
+    assert examine_one(kept) == one(**given)
+
+
+@pytest.mark.parametrize(
+    ("given", "place"),
+    [
+        ({"name": "Joe"}, ("12 Main St", "Apt 4", "Austin", "TX", "78701")),
+        ({"address": "9 Oak Ave"}, ("9 Oak Ave", "Apt 4", "Austin", "TX", "78701")),
+        ({"address": "9 Oak Ave, Dallas, TX 75201"}, ("9 Oak Ave", "Apt 4", "Dallas", "TX", "75201")),
+        (
+            {"address": "9 Oak Ave, Waco, TX 76701", "city": "Dallas"},
+            ("9 Oak Ave, Waco, TX 76701", "Apt 4", "Dallas", "TX", "78701"),
+        ),
+        ({"address2": None, "province": "Texas"}, ("12 Main St", None, "Austin", "TX", "78701")),
+    ],
+)
+def test_a_change_keeps_what_it_does_not_name(given: dict[str, Any], place: tuple[str, ...]) -> None:
+    found = changed(one(address2="Apt 4"), given)
+    assert (found.address, found.address2, found.city, found.province, found.postal_code) == place
+    assert found.address_key == examine_one(written(found)).address_key
+
+
+def test_a_change_that_leaves_nothing_to_reach_is_refused() -> None:
+    with pytest.raises(Invalid):
+        changed(one(), {"address": None})
+    assert changed(one(email="jane@example.com"), {"address": None}).address_key is None
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        person(),
+        {"address": "12 MAIN ST, Austin, TX 78701-1234"},
+        {"address": "12 main st.", "postal_code": "78701"},
+    ],
+)
+def test_a_whole_address_is_known_by_its_key(row: dict[str, Any]) -> None:
+    assert whereabouts(row).address_key == one().address_key
+
+
+def test_of_a_street_the_rest_stays_open() -> None:
+    where = whereabouts({"address": "12 Main St.", "province": "Texas", "country": "us"})
+    assert (where.street, where.address_key) == ("12MAINST", None)
+    assert where.parts == {"province": "TX", "country": "US"}
+
+
+@given(st.text(max_size=LONGEST), st.text(max_size=LONGEST), st.text(max_size=LONGEST))
+def test_an_address_has_a_key_that_an_index_takes(address: str, address2: str, code: str) -> None:
+    row = {"address": address, "address2": address2, "postal_code": code, "city": "X", "country": "CN"}
+    found, _ = examine_alone(row)
+    assert len((found.address_key or "").encode()) <= 2_000
+    assert examine_alone(row)[0].address_key == found.address_key
+
+
+def test_long_addresses_that_end_differently_differ() -> None:
+    rows = [
+        {"address": "x" * 300, "address2": "y" * 300, "postal_code": code, "city": "X", "country": "CN"}
+        for code in ("1", "2")
+    ]
+    first, second = examine(rows)
+    assert first.address_key != second.address_key

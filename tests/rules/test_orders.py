@@ -5,13 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quillpost.database.tables import TALLY
+from quillpost.orders.pieces import POSTCARD, display_type
 from quillpost.orders.rules import (
     ENDS,
     FOLLOWS,
     ItemStatus,
     OrderStatus,
-    display_type,
-    postcard_type,
 )
 
 S = ItemStatus
@@ -80,5 +79,5 @@ def test_only_an_order_that_waits_can_be_cancelled(status: OrderStatus) -> None:
     ],
 )
 def test_large_postcards_are_a_type_of_their_own(size: str, kind: str, shown: str) -> None:
-    assert postcard_type(size) == kind
+    assert POSTCARD.type(size) == kind
     assert display_type(kind, size) == shown

@@ -30,3 +30,13 @@ def test_the_pages_up_to_the_last_hold_every_row_once(total: int, per_page: int)
 @pytest.mark.parametrize(("total", "last"), [(0, 1), (1, 1), (25, 1), (26, 2), (50, 2), (51, 3)])
 def test_an_empty_list_has_one_page(total: int, last: int) -> None:
     assert page(total, PageRequest()).last_page == last
+
+
+@given(total=st.integers(0, 300), number=st.integers(1, 400), per_page=st.integers(1, 100))
+def test_a_page_is_reached_from_the_nearer_end(total: int, number: int, per_page: int) -> None:
+    asked = PageRequest(number, per_page)
+    window = asked.window(total)
+    seen = list(range(1, total + 1))[:: -1 if window.from_end else 1]
+    taken = seen[window.skip : window.skip + window.take]
+    assert (taken[::-1] if window.from_end else taken) == page(total, asked).rows
+    assert window.skip <= max(0, total - window.take) / 2

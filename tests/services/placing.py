@@ -14,9 +14,11 @@ from quillpost.composition.content import ReturnAddress, Sender
 from quillpost.database import Tx
 from quillpost.database.tables import facts, items, ledger_moves, orders
 from quillpost.orders import service
+from quillpost.orders.pieces import POSTCARD
 from quillpost.orders.records import Order
-from quillpost.orders.rules import OrderStatus, Wish, postcard_type
-from quillpost.orders.store import swap_status
+from quillpost.orders.rules import OrderStatus
+from quillpost.orders.store import Piece, swap_status
+from quillpost.orders.wish import Wish
 from quillpost.parts import Parts
 
 REVIEW = timedelta(seconds=10)
@@ -41,8 +43,9 @@ def place(
     """An order of these people; one of them whom the audience refuses is free."""
     everyone = examine(people if people is not None else [person()])
     wanted: dict[str, Any] = {
-        "type": postcard_type(size),
+        "type": POSTCARD.type(size),
         "size": size,
+        "piece": POSTCARD.drawn_as(size),
         "recipients": [],
         "message": "Hi %FIRST_NAME%!",
         "style": 1,
@@ -50,17 +53,20 @@ def place(
         "handwriting_realism": False,
         "font_size": "medium",
     } | wish
+    pieces = [Piece(someone, 0 if someone.refusal else cents) for someone in everyone]
     ready = service.Prepared(
-        Wish(**wanted),
-        [(someone, 0 if someone.refusal else cents, None) for someone in everyone],
-        Sender("Dana Whitfield", None),
-        ReturnAddress(name="Dana", address="1 Elm St", city="Austin", province="TX", postal_code="78702"),
-        front_file_id=None,
-        background_file_id=None,
-        warnings=[],
+        wish=Wish(**wanted),
+        pieces=pieces,
+        estimated=sum(not someone.refusal for someone in everyone),
+        authorised=sum(piece.cents for piece in pieces),
+        sender=Sender("Dana Whitfield", None),
+        return_address=ReturnAddress(
+            name="Dana", address="1 Elm St", city="Austin", province="TX", postal_code="78702"
+        ),
     )
+    due_at = max(parts.clock() + REVIEW, ready.wish.schedule_for or parts.clock())
     with parts.db.transaction(accounts.tenant(who)) as tx:
-        return service.place(tx, who, ready, review=REVIEW, now=parts.clock())
+        return service.place(tx, who, ready, due_at=due_at, now=parts.clock())
 
 
 def end_review(parts: Parts, order: Order) -> None:

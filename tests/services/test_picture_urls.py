@@ -9,11 +9,11 @@ from quillpost.adapters.http.guard import OutboundGuard
 from quillpost.composition.hands.catalogue import STYLES
 from quillpost.kit.errors import Invalid
 from quillpost.orders.examining import examine_wish
-from quillpost.orders.rules import Wish
+from quillpost.orders.wish import Source, Wish
 
 FIELDS = {
-    "front_image_url": "front_image_url",
-    "background_url": "custom_background_image",
+    "front": "front_image_url",
+    "background": "custom_background_image",
     "qrcode_url": "qrcode_url",
 }
 PICTURES = list(FIELDS)[:2]
@@ -22,16 +22,20 @@ HANDS = {style.number: style for style in STYLES}
 
 def faults(audience: Any = None, **changes: Any) -> dict[str, list[str]]:
     """What is wrong with a postcard that is good but for the changes."""
+    sources = {
+        name: Source(FIELDS[name], value) if name in PICTURES else value for name, value in changes.items()
+    }
     wish = Wish(
         type="postcard",
         size="4x6",
+        piece="postcard-4x6",
         recipients=audience or [person()],
         message="Hi!",
         style=1,
         handwriting_color="blue",
         handwriting_realism=True,
         font_size="auto",
-        **changes,
+        **sources,
     )
     try:
         examine_wish(wish, styles=HANDS, check_url=OutboundGuard().check_url, known_faults={})
@@ -109,5 +113,5 @@ def test_qr_codes_may_lead_everyone_to_a_page_of_their_own() -> None:
 
 
 def test_faults_of_people_and_of_a_plain_url_are_told_together() -> None:
-    found = faults([person(postal_code="1")], front_image_url="nowhere", qrcode_url="https://x.test/~NAME~")
+    found = faults([person(postal_code="1")], front="nowhere", qrcode_url="https://x.test/~NAME~")
     assert list(found) == ["recipients.0.postal_code", "front_image_url"]

@@ -2,13 +2,12 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
-from datetime import timedelta
 
 import pytest
 import sqlalchemy as sa
 from outbox import delivery_rows, subscribe
 from placing import open_account, place
+from receivers import Receivers, answering, deliver, pumping
 
 from makers import Clock, people
 from quillpost.accounts.rules import Caller
@@ -16,57 +15,12 @@ from quillpost.database.tables import items
 from quillpost.parts import Parts
 from quillpost.ports import PostOutcome
 from quillpost.webhooks import store
-from quillpost.webhooks.pump import Pump
 from quillpost.webhooks.rules import ITEM_STATUS, ORDER_STATUS
-
-Answer = Callable[[str], Awaitable[PostOutcome]]
-
-
-class Receivers:
-    """Everyone who is told, by URL; `asked` is all that was sent, in its order."""
-
-    def __init__(self, answer: Answer) -> None:
-        self._answer = answer
-        self.asked: list[tuple[str, bytes]] = []
-        self.heard = asyncio.Event()
-
-    async def post(self, url: str, *, method: str, headers: Mapping[str, str], body: bytes) -> PostOutcome:
-        self.asked.append((url, body))
-        self.heard.set()
-        return await self._answer(url)
-
-    async def close(self) -> None: ...
 
 
 @pytest.fixture
 def owner(parts: Parts) -> Caller:
     return open_account(parts)
-
-
-async def pumping(
-    parts: Parts, receivers: Receivers, until: Callable[[], bool], then: Callable[[], None]
-) -> None:
-    """Run a pump until it has come so far, then do the rest and let it end."""
-    stop = asyncio.Event()
-    pump = Pump(parts.db, parts.sealer, receivers, parts.clock, answer_within=timedelta(seconds=15))
-    running = asyncio.create_task(pump.run(stop))
-    async with asyncio.timeout(20):
-        while not until():
-            await receivers.heard.wait()
-            receivers.heard.clear()
-    then()
-    stop.set()
-    await running
-
-
-def answering(*statuses: int) -> Answer:
-    """These answers, one after the other."""
-    left = list(statuses)
-
-    async def answer(_: str) -> PostOutcome:
-        return PostOutcome(left.pop(0))
-
-    return answer
 
 
 def test_a_silent_receiver_silences_nobody_else(parts: Parts, owner: Caller) -> None:
@@ -121,16 +75,10 @@ def test_what_was_sent_once_is_sent_again_to_the_letter(
     hook = subscribe(parts, owner, type=ITEM_STATUS, verb=verb, url="https://example.com/hook?a=1")
     order = place(parts, owner, metadata='{"note":"' + "x" * 3_000 + '"}')
 
-    async def attempt(status: int) -> tuple[str, bytes]:
-        receivers = Receivers(answering(status))
-        await pumping(parts, receivers, lambda: bool(receivers.asked), lambda: None)
-        [sent] = receivers.asked
-        return sent
-
-    first = asyncio.run(attempt(500))
+    [first] = deliver(parts, 500).asked
     rename_everyone(parts, order.id)
     clock.advance(seconds=10)
-    assert asyncio.run(attempt(200)) == first
+    assert deliver(parts, 200).asked == [first]
     [row] = delivery_rows(parts, hook)
     assert (row.status, row.attempts) == ("delivered", 2)
     assert row.body == (first[0] if verb == "get" else first[1].decode())

@@ -101,8 +101,8 @@ def test_a_list_s_subscription_is_told_of_orders_to_that_list_alone(parts: Parts
     assert addressed(parts, hook) == [ORDER, ITEM]
 
 
-@pytest.mark.parametrize(("status", "told"), [("active", 2), ("failing", 2), ("paused", 0), ("disabled", 0)])
-def test_a_subscription_that_rests_is_told_nothing(
+@pytest.mark.parametrize(("status", "told"), [("active", 2), ("failing", 2), ("paused", 2), ("disabled", 0)])
+def test_only_a_subscription_that_is_disabled_misses_anything(
     parts: Parts, owner: Caller, status: str, told: int
 ) -> None:
     hook = subscribe(parts, owner)

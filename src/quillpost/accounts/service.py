@@ -2,14 +2,15 @@
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime
 
 import sqlalchemy as sa
 
 from quillpost.accounts.rules import SCOPES, Allowance, Caller, network_of
+from quillpost.accounts.sub_accounts import read_sub_account
 from quillpost.database import Database, Tenant, Tx
-from quillpost.database.tables import accounts, sub_accounts, tokens
+from quillpost.database.tables import accounts, tokens
 from quillpost.kit import tokens as token_format
 from quillpost.kit.errors import Invalid, Refused, Unauthenticated
 
@@ -30,19 +31,6 @@ class Sender:
     return_address2: str | None
     return_city: str | None
     return_province: str | None
-    return_postal_code: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class SubAccount:
-    id: int
-    account_id: int
-    title: str
-    return_name: str | None
-    return_address: str | None
-    return_address2: str | None
-    return_city: str | None
-    return_state: str | None
     return_postal_code: str | None
 
 
@@ -138,24 +126,15 @@ def mint_token(
     return token
 
 
-def require_sub_account(tx: Tx, sub_account_id: int) -> None:
-    """Raise unless it is one of the caller's own: unknown and another's answer alike."""
-    found = tx.execute(sa.select(sub_accounts.c.id).where(sub_accounts.c.id == sub_account_id)).first()
-    if found is None:
-        raise Refused("Sub Account ID does not exist")
-
-
 def sender_of(tx: Tx, who: Caller, sub_account_id: int | None) -> Sender:
     """Who a piece is from when the call does not say: the sub account, else the account."""
     account = tx.execute(sa.select(accounts).where(accounts.c.id == who.account_id)).one()
-    home = account
-    if sub_account_id is not None:
-        sub = tx.execute(sa.select(sub_accounts).where(sub_accounts.c.id == sub_account_id)).first()
-        if sub is not None and sub.return_address:
-            home = sub
+    sub_account = read_sub_account(tx, sub_account_id)
+    branding = sub_account.branding if sub_account is not None else {}
+    home = sub_account if sub_account is not None and sub_account.return_address else account
     return Sender(
-        name=account.name,
-        company=account.company,
+        name=branding.get("name") or account.name,
+        company=branding.get("company") or account.company,
         return_name=home.return_name,
         return_address=home.return_address,
         return_address2=home.return_address2,
@@ -163,14 +142,6 @@ def sender_of(tx: Tx, who: Caller, sub_account_id: int | None) -> Sender:
         return_province=home.return_state,
         return_postal_code=home.return_postal_code,
     )
-
-
-def read_sub_account(tx: Tx, sub_account_id: int | None) -> SubAccount | None:
-    """The caller's own sub account."""
-    if sub_account_id is None:
-        return None
-    row = tx.execute(sa.select(sub_accounts).where(sub_accounts.c.id == sub_account_id)).one()
-    return SubAccount(**{f.name: row._mapping[f.name] for f in fields(SubAccount)})
 
 
 def is_operator_token(db: Database, token: str) -> bool:

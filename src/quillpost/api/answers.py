@@ -18,12 +18,12 @@ def answer(content: Any, *, status: int = 200, headers: Mapping[str, str] | None
     return Response(
         orjson.dumps(content, option=orjson.OPT_NON_STR_KEYS),
         status_code=status,
-        headers={name: _header_text(value) for name, value in (headers or {}).items()},
+        headers={name: header_text(value) for name, value in (headers or {}).items()},
         media_type="application/json",
     )
 
 
-def _header_text(text: str) -> str:
+def header_text(text: str) -> str:
     """Callers' own words may stand in a header: plain ASCII, on one line, not endless."""
     plain = text.encode("ascii", "backslashreplace").decode()
     return "".join(letter if letter.isprintable() else " " for letter in plain)[:LONGEST_HEADER]

@@ -1,12 +1,19 @@
-"""What comes in: JSON to the letter, or a form of single values."""
+"""What comes in: JSON to the letter, a form of single values or, where a route says so, one with files."""
 
+import asyncio
 import re
-from typing import Annotated, Any
+import sys
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar
 from urllib.parse import parse_qsl
 
 from fastapi import Request
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from python_multipart.multipart import parse_options_header
 from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers, UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
 
 from quillpost.api.errors import WrongBody
 from quillpost.kit import exact_json
@@ -19,11 +26,32 @@ HALF_A_CHARACTER = re.compile("[\ud800-\udfff]")
 
 LARGE_BODY = 50_000
 
+MULTIPART = "multipart/form-data"
+MOST_FIELDS = 100
+MOST_FILES = 4
+LONGEST_FIELD = 100_000
+BOUNDARY = re.compile(rb"[0-9A-Za-z'()+_,./:=? -]{0,69}[0-9A-Za-z'()+_,./:=?-]")
+AT_A_TIME = 250_000
+"""Bytes of a form that are read before the loop turns to others."""
+
+Given = TypeVar("Given")
+
+NO_NUL = r"^[^\u0000]*$"
+NOT_BLANK = r"^[^\u0000]*[^\s\u0000][^\u0000]*$"
+"""What the description says of texts; what is refused is told in better words than a pattern."""
+
 
 class FormText(str):
     """A form's value: always text, so numbers and flags are read out of it."""
 
     __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """A file of a form. Which name and type its sender gave it is forgotten: its bytes say what it is."""
+
+    body: bytes
 
 
 def whole_number(text: str) -> int | None:
@@ -54,10 +82,13 @@ def _text(value: object) -> object:
     return str(value) if isinstance(value, FormText) else value
 
 
-Id = Annotated[int, BeforeValidator(_number), Field(ge=1, le=LARGEST_ID)]
-Whole = Annotated[int, BeforeValidator(_number)]
+# Bounds stand before the reader: behind it the description would not show them. And they are whole in the
+# floating point in which a description has them.
+DIGITS = BeforeValidator(_number)
+Id = Annotated[int, Field(ge=1, lt=BEYOND_IDS), DIGITS]
+Whole = Annotated[int, DIGITS]
 Flag = Annotated[bool, BeforeValidator(_flag)]
-Text = Annotated[str, BeforeValidator(_text)]
+Text = Annotated[str, BeforeValidator(_text), Field(json_schema_extra={"pattern": NO_NUL})]
 
 
 class Body(BaseModel):
@@ -77,35 +108,66 @@ class Body(BaseModel):
 
 
 class ReadRequest(Request):
-    """A request whose body has been read and understood already."""
+    """A request whose body has been read and understood already; `raw` is what came."""
 
     understood: Any = None
+    raw: bytes = b""
 
     async def json(self) -> Any:
         return self.understood
 
 
-async def understand(request: Request) -> Request:
+async def understand(request: Request, *, takes_files: bool = False) -> Request:
     """The request with its body parsed, or a clear refusal."""
     body = await request.body()
     if not body.strip():
         request._body = b""
         return request
-    kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
+    kind = _kind(request)
     if kind == "application/json" or kind.endswith("+json"):
         # A large body takes its time; the loop has others to serve.
         value = await run_in_threadpool(_json, body) if len(body) > LARGE_BODY else _json(body)
     elif kind == "application/x-www-form-urlencoded":
         value = _form(body)
+    elif kind == MULTIPART and takes_files:
+        value = await _form_with_files(body, _boundary(request))
+    elif kind == MULTIPART:
+        raise WrongBody(415, f"No files are taken here, so {MULTIPART} is not read: send application/json.")
     else:
         raise WrongBody(415)
     scope = dict(request.scope)
     headers = [(k, v) for k, v in request.scope["headers"] if k != b"content-type"]
     scope["headers"] = [*headers, (b"content-type", b"application/json")]
     understood = ReadRequest(scope, request.receive)
-    understood._body = body
+    understood._body = understood.raw = body
     understood.understood = value
     return understood
+
+
+async def essence(request: Request) -> bytes:
+    """What is the same when a call is repeated: a form with files is divided by other signs each time."""
+    body = await request.body()
+    if _kind(request) != MULTIPART:
+        return body
+    return body.replace(b"--" + _boundary(request), b"--")
+
+
+def understand_again(raw: bytes) -> Any:
+    """What a request without files said, from its body alone: an object in JSON, or else a form."""
+    return _json(raw) if raw.lstrip()[:1] == b"{" else _form(raw)
+
+
+def _kind(request: Request) -> str:
+    return request.headers.get("content-type", "").split(";")[0].strip().lower()
+
+
+def _boundary(request: Request) -> bytes:
+    """What stands between the parts of a form with files."""
+    _, options = parse_options_header(request.headers["content-type"])
+    boundary = options.get(b"boundary", b"")
+    if not BOUNDARY.fullmatch(boundary):
+        raise Invalid({"body": [f"The form cannot be read: its {MULTIPART} names no boundary."]})
+    return boundary
 
 
 def _json(body: bytes) -> Any:
@@ -131,8 +193,61 @@ def _form(body: bytes) -> dict[str, FormText]:
         )
     except ValueError:
         raise Invalid({"body": ["The form cannot be read."]}) from None
+    return {name: FormText(value) for name, value in _once_each(pairs).items()}
+
+
+def _once_each(pairs: Sequence[tuple[str, Given]]) -> dict[str, Given]:
     names = [name for name, _ in pairs]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise Invalid({twice: ["This field is given twice."]})
-    return {name: FormText(value) for name, value in pairs}
+    return dict(pairs)
+
+
+class _InMemory(MultiPartParser):
+    """The body is in memory, and bounded: a copy on disk would help nobody."""
+
+    spool_max_size = sys.maxsize
+
+
+async def _form_with_files(body: bytes, boundary: bytes) -> dict[str, FormText | Upload]:
+    # Read as Latin-1 every byte is a letter, and comes back as it was: what is no UTF-8 can be told.
+    kind = f'{MULTIPART}; boundary="{boundary.decode()}"; charset=latin-1'
+    parser = _InMemory(
+        Headers({"content-type": kind}),
+        _piecemeal(body),
+        max_files=MOST_FILES,
+        max_fields=MOST_FIELDS,
+        max_part_size=LONGEST_FIELD,
+    )
+    if b"--" + boundary + b"--" not in body:
+        raise Invalid({"body": ["The form cannot be read: it ends too early."]})
+    try:
+        form = await parser.parse()
+        try:
+            return _once_each([(_utf8(name), await _part(value)) for name, value in form.multi_items()])
+        finally:
+            await form.close()
+    except (MultiPartException, UnicodeDecodeError):
+        raise Invalid(
+            {
+                "body": [
+                    f"The form cannot be read. It may have {MOST_FIELDS} fields of {LONGEST_FIELD:,} bytes in"
+                    f" UTF-8, and {MOST_FILES} files."
+                ]
+            }
+        ) from None
+
+
+async def _piecemeal(body: bytes) -> AsyncGenerator[bytes, None]:
+    for start in range(0, len(body), AT_A_TIME):
+        yield body[start : start + AT_A_TIME]
+        await asyncio.sleep(0)
+
+
+async def _part(value: str | UploadFile) -> FormText | Upload:
+    return FormText(_utf8(value)) if isinstance(value, str) else Upload(await value.read())
+
+
+def _utf8(text: str) -> str:
+    return text.encode("latin-1").decode()

@@ -1,18 +1,26 @@
 """The API's description of itself, at /openapi.json and, with a token, at /api/v2/openapi.json."""
 
+import json
+import re
+from collections.abc import Sequence
 from typing import Any
 
 from fastapi import FastAPI, Response
 from fastapi.openapi.utils import get_openapi
+from starlette.routing import BaseRoute
 
 from quillpost.api.answers import answer
+from quillpost.api.examples import restore_nulls
+from quillpost.api.links import add_links
 
 ABOUT = """Printed direct mail on demand: this message, in this handwriting, on this piece, to these people.
 
 Every call carries `Authorization: Bearer <token>`. Failures have one shape: `{"message": "..."}`, and
 validation adds `errors` with every fault under the dotted path of its field. `Idempotency-Key` on a POST
 makes it safe to repeat. Every answer carries `X-Request-Id`, `X-RateLimit-Limit` and
-`X-RateLimit-Remaining`."""
+`X-RateLimit-Remaining`. HEAD answers wherever GET does, and OPTIONS names the methods of a path."""
+
+REFERENCE = re.compile(r'"#/components/schemas/([^"]+)"')
 
 
 def describe(app: FastAPI) -> None:
@@ -21,7 +29,7 @@ def describe(app: FastAPI) -> None:
 
     def openapi() -> dict[str, Any]:
         if not drawn:
-            drawn.update(_draw(app))
+            drawn.update(draw(app.routes))
         return drawn
 
     app.openapi = openapi  # type: ignore[method-assign]
@@ -33,12 +41,16 @@ def describe(app: FastAPI) -> None:
         app.add_api_route(path, show, include_in_schema=False)
 
 
-def _draw(app: FastAPI) -> dict[str, Any]:
-    drawn = get_openapi(title="Quillpost API", version="1.0.0", description=ABOUT, routes=app.routes)
+def draw(routes: Sequence[BaseRoute]) -> dict[str, Any]:
+    """The description of these routes. It needs nothing that runs."""
+    drawn = get_openapi(title="Quillpost API", version="1.0.0", description=ABOUT, routes=routes)
     schemes = drawn.setdefault("components", {}).setdefault("securitySchemes", {})
     schemes["token"] = {"type": "http", "scheme": "bearer"}
     drawn["security"] = [{"token": []}]
     _remove_foreign_failures(drawn)
+    _remove_leftovers(drawn)
+    restore_nulls(drawn)
+    add_links(drawn)
     return drawn
 
 
@@ -48,5 +60,11 @@ def _remove_foreign_failures(drawn: dict[str, Any]) -> None:
         for operation in item.values():
             if "HTTPValidationError" in str(operation["responses"].get("422", "")):
                 del operation["responses"]["422"]
-    for name in ("HTTPValidationError", "ValidationError"):
-        drawn["components"]["schemas"].pop(name, None)
+
+
+def _remove_leftovers(drawn: dict[str, Any]) -> None:
+    """Schemas of the framework's making that nothing shows, and then those that only they showed."""
+    schemas = drawn["components"]["schemas"]
+    while leftovers := schemas.keys() - set(REFERENCE.findall(json.dumps(drawn))):
+        for name in leftovers:
+            del schemas[name]

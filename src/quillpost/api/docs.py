@@ -22,7 +22,7 @@ class ValidationFailure(Failure):
 EXPLAINED: dict[int, tuple[str, type[Failure]]] = {
     400: ("An id in the body or the query that is not yours, or a state in which this is not done.", Failure),
     401: ("No token, or one that is unknown, expired or revoked.", Failure),
-    403: ("The token lacks the scope.", Failure),
+    403: ("The token lacks the scope, or is limited to a sub account.", Failure),
     404: ("Unknown, or another account's.", Failure),
     405: ("This method is not allowed here.", Failure),
     409: ("The idempotency key is in use, or was used with another body.", Failure),

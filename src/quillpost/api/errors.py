@@ -7,15 +7,14 @@ import structlog
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.routing import BaseRoute, Match
 
+from quillpost.api.allowed import Paths
 from quillpost.api.answers import answer
 from quillpost.kit import errors
 
 log = structlog.get_logger(__name__)
 
 MOST_FAULTS = 100
-METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 STATUS: Mapping[type[errors.QuillpostError], int] = {
     errors.Invalid: 422,
@@ -48,6 +47,10 @@ SENTENCES = {
 }
 
 
+# A text that may also be null is measured by the second, as an array is.
+TOO_LONG = ("string_too_long", "too_long")
+
+
 class WrongBody(Exception):
     """A body that cannot be read at all: too large, or of a type we do not take."""
 
@@ -61,7 +64,8 @@ def response_for(failure: Exception) -> Response:
     if isinstance(failure, errors.Invalid):
         return _invalid(failure)
     if isinstance(failure, RequestValidationError):
-        return _invalid(invalid_of(failure.errors()))
+        # The framework's paths begin with the part of the request: body, query, path or header.
+        return _invalid(invalid_of(failure.errors(), skip=1))
     if isinstance(failure, errors.QuillpostError):
         return answer(
             {"message": failure.message},
@@ -81,11 +85,11 @@ def unexpected() -> Response:
     return answer({"message": "Something went wrong on our side. Quote the request id."}, status=500)
 
 
-def invalid_of(found: Any) -> errors.Invalid:
-    """Validation errors by the dotted path of their field, in plain words."""
+def invalid_of(found: Any, *, skip: int = 0) -> errors.Invalid:
+    """Validation errors by the dotted path of their field but for its first steps, in plain words."""
     faults: dict[str, list[str]] = {}
     for fault in list(found)[:MOST_FAULTS]:
-        path = ".".join(str(step) for step in fault["loc"] if step not in ("body", "query", "path"))
+        path = ".".join(map(str, fault["loc"][skip:]))
         faults.setdefault(path or "body", []).append(_sentence(fault))
     return errors.Invalid(faults)
 
@@ -93,8 +97,15 @@ def invalid_of(found: Any) -> errors.Invalid:
 def _sentence(fault: Mapping[str, Any]) -> str:
     if fault["type"] in SENTENCES:
         return SENTENCES[fault["type"]]
+    if fault["type"] in TOO_LONG:
+        most, unit = fault["ctx"]["max_length"], "items" if _is_list(fault) else "characters"
+        return f"At most {most:,} {unit}, please."
     text = str(fault["msg"]).removeprefix("Value error, ")
     return text if text.endswith(".") else text + "."
+
+
+def _is_list(fault: Mapping[str, Any]) -> bool:
+    return fault["ctx"].get("field_type") == "List"
 
 
 def _invalid(failure: errors.Invalid) -> Response:
@@ -122,17 +133,11 @@ def install(app: FastAPI) -> None:
     async def handle(request: Request, failure: Exception) -> Response:
         response = response_for(failure)
         if response.status_code == 405:
-            response.headers["Allow"] = ", ".join(_methods_at(request))
+            # The router itself knows only the methods of the first route that it found.
+            response.headers["Allow"] = ", ".join(
+                Paths.of(request.app.routes).allowed_at(request.scope["path"])
+            )
         return response
 
     for kind in (errors.QuillpostError, RequestValidationError, HTTPException, WrongBody):
         app.add_exception_handler(kind, handle)
-
-
-def _methods_at(request: Request) -> list[str]:
-    """Every method that some route takes at this path; the router itself knows only the first route's."""
-
-    def takes(route: BaseRoute, method: str) -> bool:
-        return route.matches({**request.scope, "method": method})[0] is Match.FULL
-
-    return [method for method in METHODS if any(takes(route, method) for route in request.app.routes)]

@@ -10,11 +10,9 @@ from quillpost.accounts import service as accounts
 from quillpost.accounts.rules import Allowance
 from quillpost.api.bodies import whole_number
 from quillpost.api.errors import WrongBody, response_for
+from quillpost.api.route import PREFIX
 from quillpost.kit.errors import QuillpostError, Throttled, Unauthenticated
 from quillpost.parts import Parts
-
-PREFIX = "/api/v2"
-
 
 ROOM = 16
 """Requests at work at once, fewer than there are connections and threads. The others wait outside, holding
@@ -33,7 +31,6 @@ class Gate:
         if scope["type"] != "http" or not _is_guarded(scope["path"]):
             await self._app(scope, receive, send)
             return
-        scope["path"] = scope["path"].rstrip("/")
         try:
             async with self._room:
                 allowance = await self._admit(scope)

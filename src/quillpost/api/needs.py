@@ -5,10 +5,11 @@ from contextlib import ExitStack, suppress
 from typing import Annotated
 
 from fastapi import Depends, Query, Request
+from pydantic import WithJsonSchema
 
 from quillpost.accounts.rules import Caller
 from quillpost.accounts.service import tenant
-from quillpost.api.bodies import LARGEST_ID, whole_number
+from quillpost.api.bodies import BEYOND_IDS, LARGEST_ID, whole_number
 from quillpost.database import Database, Tx
 from quillpost.kit.errors import Invalid, Unauthenticated
 from quillpost.kit.paging import PageRequest
@@ -88,6 +89,49 @@ Parts = Annotated[ServiceParts, Depends(parts_of)]
 InTx = Annotated[Tx, Depends(tx_of, scope="function")]
 
 
+LAST_PAGE = 10**12
+"""No list is that long, and its first row's number still fits the database's own."""
+
+# A query string holds text alone: digits are read out of it, and nothing in it is as good as not asked.
+# The description says what is meant: a number.
+Counted = Annotated[str | None, WithJsonSchema({"type": "integer", "minimum": 1, "examples": [1]})]
+AskedId = Annotated[
+    str | None,
+    WithJsonSchema({"type": "integer", "minimum": 1, "exclusiveMaximum": BEYOND_IDS, "examples": [1001]}),
+]
+
+AskedNumber = Annotated[Counted, Query(description="Page number, from 1.")]
+AskedSize = Annotated[Counted, Query(description="Rows a page, 1 to 100; more is taken as 100.")]
+AskedRecipientsSize = Annotated[
+    Counted, Query(description="Rows a page, 1 to 10,000; more is taken as 10,000.")
+]
+AskedLimit = Annotated[Counted, Query(description="Another name of items_per_page.")]
+
+
+def page_of(
+    parts: Parts, page: AskedNumber = None, items_per_page: AskedSize = None, limit: AskedLimit = None
+) -> PageRequest:
+    """Out of range above is clamped; zero, negative and words are refused."""
+    return _page(page, items_per_page, limit, most=parts.limits.items_per_page)
+
+
+def recipients_page_of(
+    parts: Parts,
+    page: AskedNumber = None,
+    items_per_page: AskedRecipientsSize = None,
+    limit: AskedLimit = None,
+) -> PageRequest:
+    """The same for lists of recipients, whose pages may be longer."""
+    return _page(page, items_per_page, limit, most=parts.limits.recipients_per_page)
+
+
+def _page(page: str | None, items_per_page: str | None, limit: str | None, *, most: int) -> PageRequest:
+    name, given = ("items_per_page", items_per_page) if items_per_page is not None else ("limit", limit)
+    return PageRequest(
+        page=_count("page", page, 1, LAST_PAGE), per_page=_count(name, given, min(25, most), most)
+    )
+
+
 def _count(name: str, given: str | None, default: int, most: int) -> int:
     if given is None or not given.strip():
         return default
@@ -97,27 +141,8 @@ def _count(name: str, given: str | None, default: int, most: int) -> int:
     return min(number, most)
 
 
-LAST_PAGE = 10**12
-"""No list is that long, and its first row's number still fits the database's own."""
-
-
-def page_of(
-    parts: Parts,
-    page: Annotated[str | None, Query(description="Page number, from 1.", examples=["1"])] = None,
-    items_per_page: Annotated[
-        str | None, Query(description="Rows a page, 1 to 100; more is taken as 100.", examples=["25"])
-    ] = None,
-    limit: Annotated[str | None, Query(description="Another name of items_per_page.")] = None,
-) -> PageRequest:
-    """Out of range above is clamped; zero, negative and words are refused."""
-    most = parts.limits.items_per_page
-    name, given = ("items_per_page", items_per_page) if items_per_page is not None else ("limit", limit)
-    return PageRequest(
-        page=_count("page", page, 1, LAST_PAGE), per_page=_count(name, given, min(25, most), most)
-    )
-
-
 AskedPage = Annotated[PageRequest, Depends(page_of)]
+AskedRecipientsPage = Annotated[PageRequest, Depends(recipients_page_of)]
 
 
 def number_in_query(name: str, given: str | None) -> int | None:
@@ -131,8 +156,8 @@ def number_in_query(name: str, given: str | None) -> int | None:
 
 
 def sub_account_filter(
-    sub_account_id: Annotated[str | None, Query(description="Only this sub account's.")] = None,
-    sub_account: Annotated[str | None, Query(description="Another name of sub_account_id.")] = None,
+    sub_account_id: Annotated[AskedId, Query(description="Only this sub account's.")] = None,
+    sub_account: Annotated[AskedId, Query(description="Another name of sub_account_id.")] = None,
 ) -> int | None:
     return number_in_query("sub_account_id", sub_account_id) or number_in_query("sub_account", sub_account)
 

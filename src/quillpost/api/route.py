@@ -1,6 +1,7 @@
 """How every v2 endpoint is run: the body understood first, then once per idempotency key."""
 
 from collections.abc import Callable, Coroutine
+from operator import attrgetter
 from typing import Any
 
 from fastapi import Request, Response
@@ -11,38 +12,56 @@ from starlette.exceptions import HTTPException
 
 from quillpost.accounts.service import tenant
 from quillpost.api import idempotency
-from quillpost.api.bodies import understand
+from quillpost.api.bodies import essence, understand
 from quillpost.api.errors import WrongBody, response_for
 from quillpost.api.needs import Unit, caller_of, parts_of
 from quillpost.kit.errors import QuillpostError
 
 ANSWERED = (QuillpostError, RequestValidationError, HTTPException, WrongBody)
 
+PREFIX = "/api/v2"
+
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 class V2Route(APIRoute):
+    """A route whose operationId is the name of its function, or what it was told where one serves many."""
+
+    takes_files = False
+
+    def __init__(self, *args: Any, **how: Any) -> None:
+        super().__init__(*args, **how | {"generate_unique_id_function": attrgetter("name")})
+
     def get_route_handler(self) -> Handler:
-        run = super().get_route_handler()
+        answer = super().get_route_handler()
+
+        async def run(request: Request) -> Response:
+            return await answer(await understand(request, takes_files=self.takes_files))
 
         async def handle(request: Request) -> Response:
             key = request.headers.get("idempotency-key")
             if key is None or request.method != "POST":
-                return _public(await run(await understand(request)))
+                return _public(await run(request))
             return _public(await _once(run, request, key))
 
         return handle
 
 
+class UploadRoute(V2Route):
+    """A route whose body may also be a form with files."""
+
+    takes_files = True
+
+
 async def _once(run: Handler, request: Request, key: str) -> Response:
     """The first call's answer, whether this is the first call or not."""
     parts, who = parts_of(request), caller_of(request)
-    claim = idempotency.make_claim(who, request.url.path, key, await request.body())
+    claim = idempotency.make_claim(who, request.url.path, key, await essence(request))
     earlier = await run_in_threadpool(idempotency.take, parts.db, parts.sealer, claim, now=parts.clock())
     if earlier is not None:
         return earlier
     try:
-        response = await run(await understand(request))
+        response = await run(request)
         await run_in_threadpool(_settle, request, claim, response, _unit_of(request))
     except BaseException as failure:
         answer = response_for(failure) if isinstance(failure, ANSWERED) else Response(status_code=500)

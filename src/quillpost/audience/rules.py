@@ -1,8 +1,9 @@
 """From what a caller wrote to people that can be mailed, with every fault named by its place."""
 
+import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 
 from quillpost.audience.countries import COUNTRIES
@@ -15,6 +16,8 @@ TEXTS = (
     "email", "phone", *CUSTOM,
 )  # fmt: skip
 LONGEST = 300
+LONGEST_KEY = 500
+"""Characters of an address's key, so that it fits into an index in any script."""
 
 HOME = "US"
 HOME_NAMES = {"US", "USA", "UNITED STATES", "UNITED STATES OF AMERICA"}
@@ -25,6 +28,13 @@ ONE_LINE = re.compile(
 LONGEST_STATE = 4
 """Words in the name of a state."""
 EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
+
+NO_ADDRESS = "There is no mailing address, only an e-mail."
+NO_PRICE = "There is no price for this piece to {}."
+SAME_ADDRESS = "Another recipient of this order has the same address."
+SUPPRESSED = "This address is on a suppression list."
+REPEATED = "The same piece went to this address less than 36 hours ago."
+"""Why someone gets no piece, in the order in which it is asked; the braces stand for a country."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +58,24 @@ class Person:
     refusal: str | None = None
 
 
-def examine(rows: Sequence[Mapping[str, str | None]]) -> list[Person]:
+Row = Mapping[str, str | None]
+"""What a caller wrote of one person, by our field names."""
+Faults = dict[str, list[str]]
+"""What is wrong, by the dotted path of the field."""
+
+
+def examine(rows: Sequence[Row]) -> list[Person]:
     """Everyone in order, or `Invalid` with all faults. Doubles within the order are refused, not lost."""
-    faults: dict[str, list[str]] = {}
+    faults: Faults = {}
     people: list[Person] = []
     seen: set[str] = set()
     for index, row in enumerate(rows):
-        person = _person(row, f"recipients.{index}", faults)
+        person = _person(row, f"recipients.{index}.", faults)
+        if person.address is None:
+            person = replace(person, refusal=NO_ADDRESS)
         if (key := person.address_key) is not None:
             if key in seen:
-                person = _refused(person, "Another recipient of this order has the same address.")
+                person = replace(person, refusal=SAME_ADDRESS)
             seen.add(key)
         people.append(person)
     if faults:
@@ -65,51 +83,110 @@ def examine(rows: Sequence[Mapping[str, str | None]]) -> list[Person]:
     return people
 
 
-def _person(row: Mapping[str, str | None], path: str, faults: dict[str, list[str]]) -> Person:
+def examine_one(row: Row) -> Person:
+    """Someone for a list, or `Invalid` with all faults, by the names of the fields alone."""
+    person, faults = examine_alone(row)
+    if faults:
+        raise Invalid(faults)
+    return person
+
+
+def examine_alone(row: Row) -> tuple[Person, Faults]:
+    """Someone for a list, and what is wrong: where one is refused, the others go on."""
+    faults: Faults = {}
+    return _person(row, "", faults), faults
+
+
+def changed(known: Person, given: Row) -> Person:
+    """The same person with the fields that are named; a field that is null is cleared.
+
+    An address given whole on one line replaces every part of the old one that is not named beside it.
+    """
+    row = {**written(known), **given}
+    if given.get("address") and not any(given.get(part) for part in ("city", "province", "postal_code")):
+        alone: dict[str, str | None] = dict.fromkeys(TEXTS) | {"address": given["address"]}
+        _split_one_line(alone)
+        row |= {name: text for name, text in alone.items() if text is not None}
+    return examine_one(row)
+
+
+def written(person: Person) -> dict[str, str | None]:
+    """The person as a caller writes one."""
+    return {
+        **{name: getattr(person, name) for name in TEXTS[:8]},
+        "dob": person.dob and person.dob.isoformat(),
+        "anniversary": person.anniversary and person.anniversary.isoformat(),
+        "email": person.email,
+        "phone": person.phone,
+        **dict(zip(CUSTOM, person.custom, strict=True)),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Whereabouts:
+    """As much of an address as someone remembers, spelled as addresses are kept."""
+
+    street: str
+    address_key: str | None
+    """The whole of it, where the ZIP or postal code is known."""
+    parts: Mapping[str, str]
+    """What else is known: address2, city, province, country."""
+
+
+def whereabouts(row: Row) -> Whereabouts:
+    """Where someone is to be found who lives at this address, or at this street."""
+    given: dict[str, str | None] = {name: (row.get(name) or "").strip() or None for name in TEXTS}
+    faults: Faults = {}
+    country = _country(given["country"], "", faults)
+    if faults:
+        raise Invalid(faults)
+    if country == HOME:
+        _split_one_line(given)
+        given["province"] = state_code(given["province"] or "") or given["province"]
+    named = {name: given[name] for name in ("address2", "city", "province")}
+    named["country"] = country if given["country"] else None
+    return Whereabouts(
+        street=_bare(given["address"]),
+        address_key=_address_key(given, country) if given["postal_code"] else None,
+        parts={name: text for name, text in named.items() if text is not None},
+    )
+
+
+def _person(row: Row, prefix: str, faults: Faults) -> Person:
     given = {name: (row.get(name) or "").strip() or None for name in TEXTS}
     for name, text in given.items():
         if text is not None and len(text) > LONGEST:
-            faults[f"{path}.{name}"] = [f"At most {LONGEST} characters, please."]
+            faults[f"{prefix}{name}"] = [f"At most {LONGEST} characters, please."]
             given[name] = text[:LONGEST]  # the patterns below take long over long texts
-    country = _country(given["country"], path, faults)
+    country = _country(given["country"], prefix, faults)
     if country == HOME:
         _split_one_line(given)
     if given["email"] and not EMAIL.fullmatch(given["email"]):
-        faults[f"{path}.email"] = ["This is not an e-mail address."]
+        faults[f"{prefix}email"] = ["This is not an e-mail address."]
     if given["address"] is None:
         if given["email"] is None:
-            faults[f"{path}.address"] = ["Give an address, or at least an email."]
+            faults[f"{prefix}address"] = ["Give an address, or at least an email."]
     elif country == HOME:
-        _check_home(given, path, faults)
+        _check_home(given, prefix, faults)
     elif given["city"] is None:
-        faults[f"{path}.city"] = ["An address needs a city."]
-    person = Person(
+        faults[f"{prefix}city"] = ["An address needs a city."]
+    return Person(
         **{name: given[name] for name in TEXTS[:7]},
         country=country,
         email=given["email"],
         phone=given["phone"],
-        dob=_day(row.get("dob"), f"{path}.dob", faults),
-        anniversary=_day(row.get("anniversary"), f"{path}.anniversary", faults),
+        dob=_day(row.get("dob"), f"{prefix}dob", faults),
+        anniversary=_day(row.get("anniversary"), f"{prefix}anniversary", faults),
         custom=tuple(given[name] for name in CUSTOM),
         address_key=_address_key(given, country),
     )
-    if person.address is None:
-        return _refused(person, "There is no mailing address, only an e-mail.")
-    return person
 
 
-def _refused(person: Person, why: str) -> Person:
-    return Person(
-        **{name: getattr(person, name) for name in Person.__slots__ if name != "refusal"},
-        refusal=person.refusal or why,
-    )
-
-
-def _country(text: str | None, path: str, faults: dict[str, list[str]]) -> str:
+def _country(text: str | None, prefix: str, faults: Faults) -> str:
     if text is None or text.upper().replace(".", "") in HOME_NAMES:
         return HOME
     if text.upper() not in COUNTRIES:
-        faults[f"{path}.country"] = ["Use a two-letter country code such as US or CA."]
+        faults[f"{prefix}country"] = ["Use a two-letter country code such as US or CA."]
     return text.upper()
 
 
@@ -134,26 +211,26 @@ def _street_city_state(text: str) -> tuple[str, str, str] | None:
     return None
 
 
-def _check_home(given: dict[str, str | None], path: str, faults: dict[str, list[str]]) -> None:
+def _check_home(given: dict[str, str | None], prefix: str, faults: Faults) -> None:
     for name, what in (("city", "a city"), ("province", "a state"), ("postal_code", "a ZIP code")):
         if given[name] is None:
-            faults[f"{path}.{name}"] = [
+            faults[f"{prefix}{name}"] = [
                 f"An address needs {what}, or write it whole on one line: 12 Main St, Austin, TX 78701."
             ]
     if given["province"]:
         code = state_code(given["province"])
         if code is None:
-            faults[f"{path}.province"] = ["This is not a state of the US; use two letters."]
+            faults[f"{prefix}province"] = ["This is not a state of the US; use two letters."]
         given["province"] = code or given["province"]
     if given["postal_code"]:
         code_parts = ZIP.fullmatch(given["postal_code"])
         if code_parts is None:
-            faults[f"{path}.postal_code"] = ["A ZIP code has 5 digits, or 5-4."]
+            faults[f"{prefix}postal_code"] = ["A ZIP code has 5 digits, or 5-4."]
         elif code_parts[2]:
             given["postal_code"] = f"{code_parts[1]}-{code_parts[2]}"
 
 
-def _day(text: str | None, path: str, faults: dict[str, list[str]]) -> date | None:
+def _day(text: str | None, path: str, faults: Faults) -> date | None:
     if text is None or not text.strip():
         return None
     for form in ("%Y-%m-%d", "%m/%d/%Y"):
@@ -172,5 +249,12 @@ def _address_key(given: Mapping[str, str | None], country: str) -> str | None:
     place = given["postal_code"] or given["city"] or ""
     if country == HOME:
         place = place[:5]  # with or without the four digits of a ZIP+4
-    parts = (given["address"], given["address2"], place, country)
-    return "|".join(re.sub(r"[\W_]", "", (part or "").upper()) for part in parts)
+    key = "|".join(map(_bare, (given["address"], given["address2"], place, country)))
+    if len(key) <= LONGEST_KEY:
+        return key
+    return f"{key[:LONGEST]}|{hashlib.sha256(key.encode()).hexdigest()}"
+
+
+def _bare(text: str | None) -> str:
+    """Letters and digits alone, in capitals."""
+    return re.sub(r"[\W_]", "", (text or "").upper())

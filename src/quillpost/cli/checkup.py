@@ -21,7 +21,7 @@ from quillpost.database.schema import WORKER, state
 from quillpost.database.tables import webhooks
 from quillpost.kit.errors import QuillpostError
 from quillpost.kit.sealing import SealBroken
-from quillpost.orders.rules import DISPLAY_TYPES
+from quillpost.orders.pieces import DISPLAY_TYPES
 from quillpost.pricing.store import tariff_on
 from quillpost.webhooks.service import unseal
 

@@ -4,11 +4,11 @@ import json
 import shutil
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console, Group
@@ -17,14 +17,17 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Column, Table
 
 from quillpost.cli.demo_service import demo_service
-from quillpost.cli.outsider import Outsider
+from quillpost.cli.outsider import outsider
+from quillpost.client import Quillpost, QuillpostError
+from quillpost.client.orders import OrderItem
+from quillpost.client.send import PieceName, PieceSend
 from quillpost.kit.errors import NotReady
 from quillpost.orders.rules import ENDS, ItemStatus
 
 BETWEEN_LOOKS = 2.0
-OUR_OWN_FILES = ("print.pdf", "manifest.csv", "manifest.json")
+OUR_OWN_FILES = ("print.pdf", "envelopes.pdf", "manifest.csv", "manifest.json")
 
-RETURN_ADDRESS = {
+RETURN_ADDRESS: PieceSend = {
     "return_name": "Dana Whitfield",
     "return_address": "PO Box 1180",
     "return_city": "Austin",
@@ -35,32 +38,22 @@ RETURN_ADDRESS = {
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A kind of mail to show: the path that sends it, and what it says beside the audience."""
+    """A kind of mail to show, and what it says beside the audience."""
 
     name: str
-    path: str
-    body: Mapping[str, Any]
+    kind: PieceName
+    body: PieceSend
 
 
 PIECES = (
     Piece(
         "postcard-4x6",
-        "/send/postcard",
-        {"size": "4x6", "message": "Hi %FIRST_NAME%, thank you for stopping by on Saturday. Warmly, Dana"},
-    ),
-    Piece(
-        "postcard-6x9",
-        "/send/postcard",
-        {
-            "size": "6x9",
-            "handwriting_color": "black",
-            "message": "Hi %FIRST_NAME%,\n\nthe house on your street has sold. If you ever wonder what yours "
-            "would bring, I am glad to tell you.\n\nWarmly, Dana",
-        },
+        "postcard",
+        {"message": "Hi %FIRST_NAME%, thank you for stopping by on Saturday. Warmly, Dana"},
     ),
     Piece(
         "postcard-6x11",
-        "/send/postcard",
+        "postcard",
         {
             "size": "6x11",
             "qrcode_url": "https://example.com/spring",
@@ -68,6 +61,31 @@ PIECES = (
             "have a look: the first ten orders from %CITY% are on us.\n\nWarmly, Dana",
         },
     ),
+    Piece(
+        "letter",
+        "windowed-letter",
+        {
+            "handwriting_color": "black",
+            "message": "Dear %FIRST_NAME%,\n\nthe house on your street has sold. If you ever wonder what "
+            "yours would bring, I am glad to tell you. It takes me an hour and you a cup of coffee.\n\n"
+            "Warmly,\nDana",
+        },
+    ),
+    Piece(
+        "windowlessletter",
+        "windowless-letter",
+        {"message": "Dear %FIRST_NAME%,\n\na year in the new house! I hope it feels like home.\n\nDana"},
+    ),
+    Piece(
+        "notecard",
+        "notecard",
+        {
+            "handwriting_style": 2,
+            "message": "%FIRST_NAME%,\n\nit was a pleasure to meet you. Call me whenever there is a door "
+            "to open.\n\nDana",
+        },
+    ),
+    Piece("magnacard", "magnacard", {"message": "Hi %FIRST_NAME%, one for the fridge. Warmly, Dana"}),
 )
 
 
@@ -97,7 +115,7 @@ class Sent:
     piece: Piece
     order_id: int
     folder: Path
-    items: list[dict[str, Any]] = field(default_factory=list)
+    items: list[OrderItem] = field(default_factory=list)
 
     @property
     def ended(self) -> int:
@@ -128,11 +146,16 @@ def demo(
     """
     out = out.absolute()
     console = Console()
-    with _service(url, token, out, console) as (caller, print_jobs):
-        sent = [_send(caller, piece, out / piece.name) for piece in PIECES]
-        _follow(caller, sent, console, seconds=patience)
-        for order in sent:
-            _collect(caller, order, print_jobs)
+    try:
+        with _service(url, token, out, console) as (caller, print_jobs):
+            with _sample_list(caller) as guests:
+                sent = [_send(caller, piece, guests, out / piece.name) for piece in PIECES]
+                _follow(caller, sent, console, seconds=patience)
+            for order in sent:
+                _collect(caller, order, print_jobs)
+    except QuillpostError as failure:
+        answered = "" if failure.status is None else f"The service answered {failure.status}: "
+        raise NotReady(answered + failure.message) from failure
     console.print(_counts(sent), _outcome(sent))
     console.print(f"Pictures and print files are in {out}.", markup=False, soft_wrap=True, highlight=False)
     wrong = surprises(sent)
@@ -143,52 +166,61 @@ def demo(
 @contextmanager
 def _service(
     url: str | None, token: str | None, out: Path, console: Console
-) -> Iterator[tuple[Outsider, Path | None]]:
+) -> Iterator[tuple[Quillpost, Path | None]]:
     """Someone's service, whose print jobs we cannot see, or one of our own."""
     if url is not None:
         if token is None:
             raise NotReady("Give --token with --url: `quillpost token create --mode test` makes one.")
-        caller = Outsider(url, token)
-        _require_testing(caller)
-        yield caller, None
+        with outsider(url, token) as caller:
+            _require_testing(caller)
+            yield caller, None
         return
     console.print(f"Starting a service in {out / 'home'} ...", markup=False, soft_wrap=True, highlight=False)
-    with demo_service(out / "home") as own:
-        yield Outsider(own.base_url, own.token), own.print_jobs
+    with demo_service(out / "home") as own, outsider(own.base_url, own.token) as caller:
+        yield caller, own.print_jobs
 
 
-def _require_testing(caller: Outsider) -> None:
-    if not caller.get("/ping")["test_mode"]:
+def _require_testing(caller: Quillpost) -> None:
+    if not caller.ping()["test_mode"]:
         raise NotReady("This is a live token, and a demonstration must not be mailed: use a test token.")
 
 
-def _send(caller: Outsider, piece: Piece, folder: Path) -> Sent:
+@contextmanager
+def _sample_list(caller: Quillpost) -> Iterator[int]:
+    """A list of the guests, which is gone when the demonstration is over."""
+    number = caller.mailing_lists.create(description="Quillpost demonstration")["id"]
+    home = {"city": "Austin", "province": "TX", "postal_code": "78701"}
+    caller.recipients.create_multiple(
+        [
+            {"mailing_list_id": number, "name": guest.name, "address": guest.address, **home}  # type: ignore[typeddict-item]
+            for guest in GUESTS
+        ]
+    )
+    yield number
+    with suppress(QuillpostError):  # it stays while a piece that ran out of time waits with it
+        caller.mailing_lists.delete(number)
+
+
+def _send(caller: Quillpost, piece: Piece, guests: int, folder: Path) -> Sent:
     """Look at the piece first, then send it."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    body = {
+    body: PieceSend = {
         **piece.body,
         **RETURN_ADDRESS,
-        "recipients": [
-            {
-                "name": guest.name,
-                "address": guest.address,
-                "city": "Austin",
-                "province": "TX",
-                "postal_code": "78701",
-            }
-            for guest in GUESTS
-        ],
+        "mailing_list_ids": [guests],
         "allow_duplicates": True,  # a second demonstration within a day and a half
         "metadata": {"demo": piece.name},
     }
-    preview = caller.post(piece.path, {**body, "preview": True})["data"]
+    preview = caller.preview(piece.kind, **body)["data"]
     for side, link in zip(preview["sides"], preview["previews"], strict=True):
         (folder / f"{side}.png").write_bytes(caller.download(link))
-    return Sent(piece, int(caller.post(piece.path, body)["id"]), folder)
+    if envelope := preview.get("envelope"):
+        (folder / "envelope.png").write_bytes(caller.download(envelope))
+    return Sent(piece, caller.send.piece(piece.kind, **body)["id"], folder)
 
 
-def _follow(caller: Outsider, sent: Sequence[Sent], console: Console, *, seconds: int) -> None:
+def _follow(caller: Quillpost, sent: Sequence[Sent], console: Console, *, seconds: int) -> None:
     """Watch until every piece has ended, or patience has."""
     progress = Progress(
         TextColumn("Pieces at their end"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
@@ -198,7 +230,7 @@ def _follow(caller: Outsider, sent: Sequence[Sent], console: Console, *, seconds
     with Live(console=console, refresh_per_second=4, transient=True) as live:
         while True:
             for order in sent:
-                order.items = caller.get(f"/orders/{order.order_id}/items?items_per_page=100")["data"]
+                order.items = list(caller.orders.items(order.order_id))
             progress.update(bar, completed=sum(order.ended for order in sent))
             live.update(Group(_counts(sent), progress))
             if progress.finished or time.monotonic() > deadline:
@@ -208,21 +240,22 @@ def _follow(caller: Outsider, sent: Sequence[Sent], console: Console, *, seconds
 
 def _counts(sent: Sequence[Sent]) -> Table:
     table = Table("Status", *(order.piece.name for order in sent))
-    counts = [Counter(item["status"] for item in order.items) for order in sent]
+    counts = [Counter[str](item["status"] for item in order.items) for order in sent]
     for status in ItemStatus:
         table.add_row(status.value, *(str(count[status] or "") for count in counts))
     return table
 
 
-def _collect(caller: Outsider, order: Sent, print_jobs: Path | None) -> None:
+def _collect(caller: Quillpost, order: Sent, print_jobs: Path | None) -> None:
     """The proof, which everyone may see, and the print job itself where the print room is ours."""
-    proof = caller.get(f"/orders/{order.order_id}")["high_quality_preview"]
+    proof = caller.orders.read(order.order_id)["high_quality_preview"]
     (order.folder / "proof.pdf").write_bytes(caller.download(proof))
     for job in sorted(print_jobs.iterdir()) if print_jobs else ():
         pieces = json.loads((job / "manifest.json").read_bytes())["pieces"]
         if any(piece["order_id"] == order.order_id for piece in pieces):
             for name in OUR_OWN_FILES:
-                shutil.copyfile(job / name, order.folder / name)
+                if (job / name).exists():
+                    shutil.copyfile(job / name, order.folder / name)
 
 
 def _outcome(sent: Sequence[Sent]) -> Table:
@@ -231,10 +264,9 @@ def _outcome(sent: Sequence[Sent]) -> Table:
     for order in sent:
         ends = {guest.name: guest.end for guest in GUESTS}
         for item in order.items:
-            name = item["recipient"]["name"]
+            name = item["recipient"]["name"] or ""
             verdict = "[green]✓[/]" if item["status"] == ends[name] else "[bold red]✗[/]"
-            piece = order.piece.name.removeprefix("postcard-")
-            table.add_row(piece, name, item["status"], item["failure"] or "", verdict)
+            table.add_row(order.piece.name, name, item["status"], item["failure"] or "", verdict)
         table.add_section()
     return table
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from quillpost.composition.art.forms import page_forms
-from quillpost.composition.art.picture import covering, read_picture
+from quillpost.composition.art.picture import read_picture
 from quillpost.composition.content import Design
 from quillpost.composition.geometry import Box
 from quillpost.composition.hands.collection import Hands
@@ -13,6 +13,7 @@ from quillpost.composition.hands.hand import BAR_FONT, HAND_FONT, PLAIN_FONT
 from quillpost.composition.hands.plain import Lettering, PlainFace
 from quillpost.composition.hands.vocabulary import Vocabulary
 from quillpost.composition.pages.drawing import masked, shared, to_trim
+from quillpost.composition.pages.placed import PlacedPicture
 from quillpost.composition.pages.sides import Side
 from quillpost.composition.pdf.bars import embed_bars
 from quillpost.composition.pdf.fonts import embed
@@ -30,16 +31,6 @@ class Sheet:
     side: Side
     entries: bytes
     is_personal: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _PlacedPicture:
-    """A picture that the file already holds, without its pixels."""
-
-    number: int
-    width: int
-    height: int
-    orientation: int
 
 
 class Inks:
@@ -86,7 +77,7 @@ class BatchFile:
         self._pdf = PdfFile(press)
         self._is_for_press = press is not None
         self._spaces = default_spaces(self._pdf, press.intent) if press else b""
-        self._pictures: dict[bytes, _PlacedPicture] = {}
+        self._pictures: dict[bytes, PlacedPicture] = {}
         self._forms: dict[bytes, list[int]] = {}
         self._resources: dict[tuple[int, int | None], int] = {}
         self.page_count = 0
@@ -95,9 +86,11 @@ class BatchFile:
         """A side with all that the design's copies share."""
         picture = design.front if side.art == "front" else design.background if side.art else None
         placed = self._picture(picture) if picture else None
+        logo = None if placed else self._logo(side, design)
         art = _art(side, placed) if placed else b""
-        content = shared(side, design, art, self._inks.vocabulary(design.hand), self._inks.plain)
-        number = placed.number if placed else None
+        content = shared(side, design, art, logo, self._inks.vocabulary(design.hand), self._inks.plain)
+        drawn = placed or logo
+        number = drawn.number if drawn else None
         return self._sheet(side, design, content, number, is_personal=side.is_personal)
 
     def prepare_pages(self, side: Side, design: Design) -> list[Sheet]:
@@ -151,7 +144,12 @@ class BatchFile:
         )
         return Sheet(side, entries, is_personal)
 
-    def _picture(self, data: bytes) -> _PlacedPicture:
+    def _logo(self, side: Side, design: Design) -> PlacedPicture | None:
+        """The picture that a cover without art shows of its sender's branding."""
+        branding = design.branding if side.is_cover else None
+        return self._picture(branding.logo) if branding and branding.logo else None
+
+    def _picture(self, data: bytes) -> PlacedPicture:
         """Known by its digest: designs of many orders share their art, and its bytes need not stay."""
         digest = hashlib.sha256(data).digest()
         if digest not in self._pictures:
@@ -166,9 +164,7 @@ class BatchFile:
                 picture.entries,
             )
             number = self._pdf.add_stream(picture.data, entries, is_final=True)
-            self._pictures[digest] = _PlacedPicture(
-                number, picture.width, picture.height, picture.orientation
-            )
+            self._pictures[digest] = PlacedPicture(number, picture.width, picture.height, picture.orientation)
         return self._pictures[digest]
 
 
@@ -178,8 +174,7 @@ def _corners(box: Box, bleed: float) -> bytes:
     return b"[%.2f %.2f %.2f %.2f]" % tuple(edge + bleed for edge in edges)
 
 
-def _art(side: Side, picture: _PlacedPicture) -> bytes:
+def _art(side: Side, picture: PlacedPicture) -> bytes:
     """The picture over its area, kept out of the zones that must stay free of ink."""
     area = side.art_area or side.bleed_box
-    matrix = covering(picture.width, picture.height, picture.orientation, area)
-    return b"q %b %b /P%d Do Q\n" % (masked(area, side.ink_free), matrix, picture.number)
+    return b"q %b %b Q\n" % (masked(area, side.ink_free), picture.draw_over(area))

@@ -66,6 +66,17 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
+class Branding:
+    """How a sender shows itself on the front of a card without art; `logo` is a printable picture."""
+
+    accent: Ink | None = None
+    company: str | None = None
+    contact: str | None = None
+    disclaimer: str | None = None
+    logo: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Design:
     """One order's look. `piece` names a template, `hand` a handwriting style by its number.
 
@@ -86,6 +97,7 @@ class Design:
     pdf_only: bool = False
     giftcard: Giftcard | None = None
     opt_out: str | None = None
+    branding: Branding | None = None
     sender: Sender = Sender()
     return_address: ReturnAddress = ReturnAddress()
     indicia: tuple[str, ...] = ("FIRST-CLASS MAIL", "U.S. POSTAGE PAID", "QUILLPOST")

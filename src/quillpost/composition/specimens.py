@@ -9,12 +9,14 @@ from quillpost.composition.art.papers import printable_pages
 from quillpost.composition.content import (
     BALLPOINTS,
     Addressee,
+    Branding,
     Claim,
     Copy,
     Design,
     Giftcard,
     ReturnAddress,
     Sender,
+    parse_colour,
 )
 from quillpost.composition.geometry import INCH, Box
 from quillpost.composition.hands.catalogue import DEFAULT
@@ -24,6 +26,7 @@ from quillpost.composition.samples import LETTER, Paper
 from quillpost.composition.studio import Studio
 
 _ART_DPI = 150
+_LOGO_PIXELS = 480
 
 _RECIPIENT = Addressee(
     name="Jane Doe",
@@ -39,6 +42,8 @@ _SENDER = Sender("Quincy Ward", "Ward & Sons Gardens")
 _COPY = Copy(1, 0, _RECIPIENT, tracking="00310999999000000017", routing="78704115504")
 _QR = "https://mail.example.com/q/7Hk2Wd"
 _CLAIM = Claim("QPST-7H2K-WD41", "https://mail.example.com/c/QPST7H2KWD41")
+_CONTACT = "Quincy Ward · (512) 555-0100 · quincy@ward.example"
+_DISCLAIMER = "Ward & Sons Gardens, licensed irrigators and arborists in Travis County, Texas."
 _OPT_OUT = "No more mail like this? Visit mail.example.com/stop and enter 7HK2WD."
 
 
@@ -52,7 +57,7 @@ class Specimen:
 
 
 def specimens(studio: Studio, name: str) -> Iterator[Specimen]:
-    """A piece with everything, with nothing but its words, and, of letters, as a PDF alone."""
+    """A piece with everything, with nothing but its words, a card branded, and a letter as a PDF alone."""
     piece = studio.pieces[name]
     pages = printable_pages(_enclosure(studio)).data if piece.extra else None
     is_gift = any(side.card for side in piece.sides)
@@ -75,6 +80,9 @@ def specimens(studio: Studio, name: str) -> Iterator[Specimen]:
         copy,
     )
     yield Specimen("plain", _design(name, giftcard=giftcard), plain)
+    if any(side.is_cover for side in piece.sides):
+        for what, branding in _brandings():
+            yield Specimen(what, _design(name, giftcard=giftcard, branding=branding), plain)
     if pages is not None:
         yield Specimen("the sender's PDF alone", _design(name, pages=pages, pdf_only=True), plain)
 
@@ -88,6 +96,7 @@ def _design(
     pdf_only: bool = False,
     giftcard: Giftcard | None = None,
     opt_out: str | None = None,
+    branding: Branding | None = None,
 ) -> Design:
     return Design(
         piece,
@@ -99,9 +108,24 @@ def _design(
         pdf_only=pdf_only,
         giftcard=giftcard,
         opt_out=opt_out,
+        branding=branding,
         sender=_SENDER,
         return_address=_HOME,
     )
+
+
+def _brandings() -> Iterator[tuple[str, Branding]]:
+    accent = parse_colour("#3e5270").ink
+    yield "branded by a logo", Branding(accent, _SENDER.company, _CONTACT, _DISCLAIMER, _logo())
+    yield "branded by a name", Branding(accent, _SENDER.company, _CONTACT, _DISCLAIMER)
+
+
+def _logo() -> bytes:
+    """The hills in a round window."""
+    picture = _hills(_LOGO_PIXELS, _LOGO_PIXELS, 0.0)
+    across = np.linspace(-1, 1, _LOGO_PIXELS)
+    picture[np.hypot(across[None, :], across[:, None]) > 1] = 255
+    return encode_png(picture, dpi=_ART_DPI)
 
 
 def _picture_for(piece: Piece, art: str) -> bytes | None:

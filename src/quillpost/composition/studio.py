@@ -94,14 +94,16 @@ class Studio:
         *,
         qr: bool,
         wordings: Sequence[str] | None = None,
+        every: bool = False,
     ) -> Misfits:
         """What does not fit. A design without misfits always composes for these addressees.
 
         `wordings` spares filling the message for everyone once more, where that was done already.
+        Of messages the first few that are too long are found, or with `every` each one.
         """
         check = _Check(self, design)
         own = self.wordings(design, addressees) if wordings is None else wordings
-        return Misfits(check.sender(), check.messages(own, qr=qr), check.addresses(addressees))
+        return Misfits(check.sender(), check.messages(own, qr=qr, every=every), check.addresses(addressees))
 
     def compose(
         self, designs: Mapping[Any, Design], copies: Sequence[Copy], *, title: str, made_at: datetime
@@ -201,8 +203,9 @@ class _Check:
         written = [return_passage(side, self._design, 0, is_even=self._is_even) for side in self._sides]
         return self._unfit([(None, passage) for passage in written if passage]).get(None)
 
-    def messages(self, own: Sequence[str], *, qr: bool) -> dict[int, DoesNotFit]:
-        """Recipients with the same words share one look; it ends with the first that are too long.
+    def messages(self, own: Sequence[str], *, qr: bool, every: bool) -> dict[int, DoesNotFit]:
+        """Recipients with the same words share one look; unless every misfit is wanted, it ends with
+        the first that are too long.
 
         A message that fits above a QR code fits without one, too.
         """
@@ -213,14 +216,14 @@ class _Check:
         unfit: dict[str, DoesNotFit] = {}
         for start in range(0, len(distinct), _LOOKED_AT_ONCE):
             some = distinct[start : start + _LOOKED_AT_ONCE]
-            unfit = {words: self._far_too_long(words) for words in some if len(words) > _MOST_LETTERS}
+            unfit |= {words: self._far_too_long(words) for words in some if len(words) > _MOST_LETTERS}
             found = [
                 (words, message_passage(side, self._design, words, 0, qr=qr, sizes=sizes, is_even=is_even))
                 for words in some
                 if words not in unfit
             ]
             unfit |= self._unfit([(words, passage) for words, passage in found if passage])
-            if unfit:
+            if unfit and not every:
                 break
         return {place: unfit[words] for place, words in enumerate(own) if words in unfit}
 

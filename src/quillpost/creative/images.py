@@ -13,8 +13,10 @@ from uuid import UUID
 from quillpost.composition.art.limits import MOST_BYTES, megabytes
 from quillpost.composition.art.picture import read_picture
 from quillpost.composition.art.refusals import BadImage, BadPdf
+from quillpost.composition.art.signatures import JPEG, PDF
 from quillpost.creative.limited import limited_pages, limited_picture
 from quillpost.kit.errors import Invalid, Unavailable
+from quillpost.kit.recent import Recent
 from quillpost.ports import Fetched, Fetcher, FetchFailed, FileStore
 
 FETCHES_AT_ONCE = 8
@@ -34,6 +36,9 @@ MOST_BYTES_TOGETHER = 200_000_000
 MOST_SECONDS_TOGETHER = 60.0
 """A caller waits for the answer."""
 
+MOST_BYTES_AT_HAND = 64_000_000
+"""Templates are sent again and again, and their files never change."""
+
 _fetches = BoundedSemaphore(FETCHES_AT_ONCE)
 _heavy = BoundedSemaphore(HEAVY_AT_ONCE)
 
@@ -44,15 +49,19 @@ class FetchedPicture(Fetched):
 
     width: int
     height: int
-    notes: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+
+_recent_pictures: Recent[str, FetchedPicture] = Recent(
+    most_bytes=MOST_BYTES_AT_HAND, size=lambda picture: len(picture.body)
+)
 
 
 @dataclass(frozen=True, slots=True)
 class FetchedPages(Fetched):
     """A PDF of letter pages that print as they are."""
 
-    count: int
-    notes: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +84,14 @@ def fetch_images(
     most_bytes: int = MOST_BYTES_TOGETHER,
 ) -> list[FetchedPicture]:
     """All the pictures, made printable, in the order given; `Invalid` names the first that is at fault."""
+    if not wanted:
+        return []
     ends = monotonic() + seconds
     size = 0
     pictures: list[FetchedPicture] = []
     with closing(_fetched_ahead(fetcher, wanted)) as fetched:
         for one, data in fetched:
-            pictures.append(_printable_picture(one, data))
+            pictures.append(_printable_picture(data, one.refusal))
             size += len(pictures[-1].body)
             if size > most_bytes:
                 raise Invalid({one.field: [f"The images take more than {megabytes(most_bytes)} together."]})
@@ -92,19 +103,40 @@ def fetch_images(
     return pictures
 
 
-def fetch_pages(fetcher: Fetcher, url: str, *, field: str) -> FetchedPages:
+def uploaded_image(data: bytes, *, field: str) -> FetchedPicture:
+    """A picture that came with the call, made printable; `Invalid` names the field and what is wrong."""
+    return _printable_picture(data, lambda why: Invalid({field: [why]}))
+
+
+def fetch_pages(fetcher: Fetcher, wanted: Wanted) -> FetchedPages:
     """The PDF's pages, made printable; `Invalid` names the field and what is wrong."""
-    data = _fetch(fetcher, Wanted(url, field), what="PDF")
+    data = _fetch(fetcher, wanted, what="PDF")
     try:
         with heavy_work():
             made = limited_pages(data)
     except BadPdf as bad:
-        raise Invalid({field: [f"The PDF cannot be printed: {bad}"]}) from None
-    return FetchedPages("application/pdf", made.data, made.count, made.notes)
+        raise wanted.refusal(f"The PDF cannot be printed: {bad}") from None
+    return FetchedPages("application/pdf", made.data, made.notes)
 
 
-def kept_pictures(store: FileStore, keys: Mapping[UUID, str]) -> Callable[[UUID | None], bytes | None]:
-    """Reads pictures of orders by their file, each once, and gives them in printable form."""
+def kept_picture(store: FileStore, key: str) -> FetchedPicture:
+    """A picture on the shelf, as if it had just been fetched."""
+
+    def read() -> FetchedPicture:
+        data = store.get(key)
+        width, height = read_picture(data).upright_size
+        return FetchedPicture("image/jpeg" if data.startswith(JPEG) else "image/png", data, width, height)
+
+    return _recent_pictures.get(key, read)
+
+
+def kept_pages(store: FileStore, key: str) -> FetchedPages:
+    """The same for a PDF."""
+    return FetchedPages("application/pdf", store.get(key))
+
+
+def kept_files(store: FileStore, keys: Mapping[UUID, str]) -> Callable[[UUID | None], bytes | None]:
+    """Reads pictures and pages of orders by their file, each once, and gives them in printable form."""
 
     @cache
     def read(file_id: UUID | None) -> bytes | None:
@@ -141,12 +173,12 @@ def _fetch(fetcher: Fetcher, wanted: Wanted, *, what: str) -> bytes:
         raise wanted.refusal(f"The {what} could not be fetched: {failed}") from None
 
 
-def _printable_picture(wanted: Wanted, data: bytes) -> FetchedPicture:
+def _printable_picture(data: bytes, refusal: Callable[[str], Invalid]) -> FetchedPicture:
     try:
         with heavy_work():
             made = limited_picture(data)
     except BadImage as bad:
-        raise wanted.refusal(f"The image cannot be printed: {bad}") from None
+        raise refusal(f"The image cannot be printed: {bad}") from None
     return FetchedPicture(made.content_type, made.data, made.width, made.height, made.notes)
 
 
@@ -155,6 +187,8 @@ def _printable(data: bytes) -> bytes:
 
     What cannot be made printable stays as it is: whoever draws it finds out, and knows whose it is.
     """
+    if data.startswith(PDF):
+        return data  # pages were made printable when they came, always
     try:
         read_picture(data)
     except BadImage:

@@ -31,6 +31,24 @@ class Kept:
     expires_at: datetime | None
 
 
+@dataclass(frozen=True, slots=True)
+class ShelfFile:
+    """A file that has its row: where it lies in the store, and what is in it, by its digest."""
+
+    id: UUID
+    key: str
+    digest: str
+
+
+def find_files(tx: Tx, file_ids: Iterable[UUID | None]) -> dict[UUID, ShelfFile]:
+    """Those of the files that this transaction may see."""
+    wanted = [file_id for file_id in file_ids if file_id is not None]
+    if not wanted:
+        return {}
+    rows = tx.execute(sa.select(files.c.id, files.c.key, files.c.sha256).where(files.c.id.in_(wanted)))
+    return {row.id: ShelfFile(row.id, row.key, bytes(row.sha256).hex()) for row in rows}
+
+
 class Shelf:
     def __init__(self, store: FileStore, signer: LinkSigner) -> None:
         self.store = store
@@ -80,6 +98,12 @@ class Shelf:
                 expires_at=kept.expires_at,
             )
         )
+
+    def record_all(
+        self, tx: Tx, files: Iterable[Kept], *, account_id: int, sub_account_id: int | None, now: datetime
+    ) -> None:
+        for kept in files:
+            self.record(tx, kept, account_id=account_id, sub_account_id=sub_account_id, now=now)
 
     def path(self, subject: str | UUID, *, expires: datetime) -> str:
         """A link that opens this one thing until then, for whoever holds it."""

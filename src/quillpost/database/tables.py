@@ -106,6 +106,7 @@ recipients = sa.Table(
     *maybe("dob", "anniversary", kind=Day),
     *maybe(*CUSTOM, "address_key"),
     *dated(),
+    sa.Column("email_key", Text, sa.Computed("lower(email)", persisted=True)),
 )
 
 files = sa.Table(

@@ -9,19 +9,17 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from quillpost.api.needs import parts_of
 from quillpost.composition.studio import Studio
-from quillpost.creative.images import heavy_work, kept_pictures
+from quillpost.creative.images import heavy_work
 from quillpost.database.tables import files
 from quillpost.doors.drawn_once import DrawnOnce
-from quillpost.fulfilment.store import file_keys
+from quillpost.fulfilment.proofs import draw_front, draw_proof
 from quillpost.kit.errors import NotFound
-from quillpost.orders import look, store
 from quillpost.parts import Parts
 from quillpost.ports import FileMissing
 
 router = APIRouter(include_in_schema=False)
 
-PROOF = re.compile(r"proof-(\d{1,18})")
-PROOF_PIECES = 3
+PROOF, FRONT = re.compile(r"proof-(\d{1,18})"), re.compile(r"front-(\d{1,18})")
 FRONT_DPI = 100
 A_WEEK = "private, max-age=604800, immutable"
 
@@ -45,12 +43,15 @@ def fronts_of(request: Request) -> DrawnOnce[str]:
 
 @router.get("/files/{token}")
 def open_file(token: str, parts: OurParts) -> Response:
-    """A kept file, or the proof of an order."""
+    """A kept file, or the proof or the front of an order."""
     subject = parts.shelf.subject(token, now=parts.clock())
     if subject is None:
         raise NotFound
     if proof := PROOF.fullmatch(subject):
-        return Response(_proof(parts, int(proof[1])), media_type="application/pdf")
+        return Response(draw_proof(parts.press, int(proof[1])), media_type="application/pdf")
+    if front := FRONT.fullmatch(subject):
+        drawn = draw_front(parts.press, int(front[1]), dpi=FRONT_DPI)
+        return Response(drawn, media_type="image/png", headers={"Cache-Control": A_WEEK})
     with parts.db.work() as tx:
         row = tx.execute(sa.select(files).where(files.c.id == UUID(subject))).first()
     if row is None:
@@ -60,6 +61,17 @@ def open_file(token: str, parts: OurParts) -> Response:
     except FileMissing:
         raise NotFound from None
     return Response(data, media_type=row.content_type, headers={"Cache-Control": A_WEEK})
+
+
+@router.head("/files/{token}")
+def find_file(token: str, parts: OurParts) -> Response:
+    """Whether the link still leads somewhere. A proof or a front is drawn for those who will look."""
+    subject = parts.shelf.subject(token, now=parts.clock())
+    if subject is not None and PROOF.fullmatch(subject):
+        return Response(media_type="application/pdf")
+    if subject is not None and FRONT.fullmatch(subject):
+        return Response(media_type="image/png")
+    return open_file(token, parts)
 
 
 @router.get("/art/{piece}.png")
@@ -72,24 +84,3 @@ def plain_front(
     return Response(
         fronts.of(piece), media_type="image/png", headers={"Cache-Control": "public, max-age=86400"}
     )
-
-
-def _proof(parts: Parts, order_id: int) -> bytes:
-    """The print file of the order's first pieces, drawn as the press draws it."""
-    with parts.db.work() as tx:
-        order = store.read_order(tx, order_id)
-        pieces = store.first_items(tx, order_id, most=PROOF_PIECES)
-        keys = [look.DesignKey.of(item, order) for item in pieces]
-        pictures = file_keys(tx, keys)
-    designs = look.designs(
-        keys,
-        {order.id: order},
-        kept_pictures(parts.shelf.store, pictures),
-        indicia=parts.worlds[order.mode].indicia[order.mail_class],
-    )
-    copies = [look.copy(item, order, qr_base=parts.press.qr_base) for item in pieces]
-    with heavy_work():
-        drawn = parts.studio.compose(
-            designs, copies, title=f"Proof of order {order.id}", made_at=order.created_at
-        )
-    return drawn.sheets

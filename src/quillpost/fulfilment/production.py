@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -14,7 +14,7 @@ from quillpost.composition.art.refusals import BadArt
 from quillpost.composition.content import Copy, Design
 from quillpost.composition.pages.layout import DoesNotFit
 from quillpost.composition.studio import Printed, Studio
-from quillpost.creative.images import kept_pictures
+from quillpost.creative.images import kept_files
 from quillpost.creative.shelf import Shelf
 from quillpost.database import Database, Tx
 from quillpost.fulfilment import rules, store
@@ -73,14 +73,17 @@ def compose(press: Press, batch_id: int, *, now: datetime) -> None:
     designs = look.designs(
         contents.designs,
         contents.orders,
-        kept_pictures(press.shelf.store, contents.pictures),
+        kept_files(press.shelf.store, contents.pictures),
         indicia=press.worlds[batch.mode].indicia[batch.mail_class],
     )
     copies = [look.copy(i, contents.orders[i.order_id], qr_base=press.qr_base) for i in contents.items]
     try:
         printed = _compose(press, batch, designs, copies)
     except Exception as fault:
-        if not _set_aside_the_faulty(press, batch, designs, copies, now=now):
+        if not (
+            _set_aside_misfits(press, designs, copies, now=now)
+            or _set_aside_the_faulty(press, batch, designs, copies, now=now)
+        ):
             raise
         log.warning("batch.parted", batch=batch_id, error=repr(fault))
         compose(press, batch_id, now=now)
@@ -113,6 +116,38 @@ def _digest(files: Mapping[str, bytes]) -> bytes:
     for name in PRINT_FILES:
         whole.update(files.get(name, b""))
     return whole.digest()
+
+
+def _set_aside_misfits(
+    press: Press, designs: Mapping[DesignKey, Design], copies: Sequence[Copy], *, now: datetime
+) -> bool:
+    """Fail every piece whose own words are too long, with the reason; the rest of its order is printed.
+
+    Whether any was found. People of saved lists get here: nobody laid out each one's words before.
+    """
+    moves = []
+    for design, own in _by_order(designs, copies):
+        has_qr = any(copy.qr_url is not None for copy in own)
+        found = press.studio.misfits(design, [copy.addressee for copy in own], qr=has_qr, every=True)
+        for place, copy in enumerate(own):
+            too_long = found.sender or found.messages.get(place) or found.addresses.get(place)
+            if too_long:
+                moves.append(Move(copy.item_id, ItemStatus.FAILED, why=too_long.message))
+    with press.db.work() as tx:
+        move_items(tx, moves, now=now)
+    return bool(moves)
+
+
+def _by_order(
+    designs: Mapping[DesignKey, Design], copies: Sequence[Copy]
+) -> Iterable[tuple[Design, list[Copy]]]:
+    """Each order's copies with one of its designs: pictures, in which they differ, change no fit."""
+    by_order: dict[int, tuple[Design, list[Copy]]] = {}
+    for copy in copies:
+        key = copy.design
+        assert isinstance(key, DesignKey)
+        by_order.setdefault(key.order_id, (designs[key], []))[1].append(copy)
+    return by_order.values()
 
 
 def _set_aside_the_faulty(

@@ -7,6 +7,7 @@ import sqlalchemy as sa
 import structlog
 
 from quillpost import events, jobs
+from quillpost.audience.rules import SUPPRESSED
 from quillpost.database import Database, Tx
 from quillpost.database.tables import orders
 from quillpost.fulfilment import store
@@ -49,17 +50,20 @@ def _end_review(tx: Tx, world: World, order_ids: Sequence[int], *, now: datetime
         return
     taken = swap_status(tx, order_ids, expected=[OrderStatus.REVIEWING], to=OrderStatus.PROCESSING, now=now)
     events.order_status_changed(tx, taken, previous=OrderStatus.REVIEWING.value, now=now)
-    if world.mode == "test":
-        undeliverable = store.reserved_items(tx, taken, UNDELIVERABLE_NAME)
-        move_items(
-            tx,
-            [Move(i, ItemStatus.FAILED, why="Undeliverable address") for i in undeliverable],
-            now=now,
-        )
+    _fail_the_unmailable(tx, world, taken, now=now)
     for batch_id in store.pool(tx, taken, mailer_id=world.mailer_id, now=now):
         book(tx, COMPOSE, batch_id)
         log.info("batch.made", batch=batch_id, mode=world.mode)
     close_ended_orders(tx, taken, now=now)
+
+
+def _fail_the_unmailable(tx: Tx, world: World, order_ids: Sequence[int], *, now: datetime) -> None:
+    """Whom nobody may mail any more, and in testing mode those whose name asks for it."""
+    reasons = dict.fromkeys(store.suppressed_items(tx, order_ids), SUPPRESSED)
+    if world.mode == "test":
+        undeliverable = store.reserved_items(tx, order_ids, UNDELIVERABLE_NAME)
+        reasons |= dict.fromkeys(undeliverable, "Undeliverable address")
+    move_items(tx, [Move(item, ItemStatus.FAILED, why=why) for item, why in reasons.items()], now=now)
 
 
 def _pause(tx: Tx, order_ids: Sequence[int], gaps: Sequence[str], *, now: datetime) -> None:

@@ -14,10 +14,11 @@ from quillpost.fulfilment.rules import BATCH_SIZE, SERVICE_TYPES
 from quillpost.orders.look import DesignKey
 from quillpost.orders.records import Item, Order
 
+# An order whose lists are yet to become items waits for them.
 CLAIM_DUE = sa.text(
     """
     select id, mode from orders
-     where status = 'reviewing' and due_at <= :now
+     where status = 'reviewing' and due_at <= :now and not audience_pending
      order by due_at, id limit :most
        for update skip locked
     """
@@ -61,6 +62,28 @@ POOL = sa.text(
     """
 )
 
+# Who is suppressed, as the functions of the schema say it for one account; here for pieces of many.
+SUPPRESSED_ITEMS = sa.text(
+    """
+    with due as (
+        select id, account_id, sub_account_id, address_key, lower(email) as email
+          from items i
+         where order_id = any(:orders) and status = 'Processing'
+           and exists (select 1 from mailing_lists l
+                        where l.account_id = i.account_id and l.is_suppression_list)),
+    barred as (
+        select r.account_id, l.sub_account_id, r.address_key, lower(r.email) as email
+          from mailing_lists l join recipients r on r.mailing_list_id = l.id
+         where l.is_suppression_list and l.account_id in (select account_id from due))
+    select d.id from due d join barred b on b.account_id = d.account_id and b.address_key = d.address_key
+     where d.sub_account_id is null or b.sub_account_id is null or b.sub_account_id = d.sub_account_id
+    union
+    select d.id from due d join barred b on b.account_id = d.account_id and b.email = d.email
+     where b.address_key is null
+       and (d.sub_account_id is null or b.sub_account_id is null or b.sub_account_id = d.sub_account_id)
+    """
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Batch:
@@ -86,7 +109,7 @@ def next_due(tx: Tx, *, until: datetime) -> datetime | None:
     """When the next review ends, if it does until then."""
     ends: datetime | None = tx.execute(
         sa.select(sa.func.min(orders.c.due_at)).where(
-            orders.c.status == "reviewing", orders.c.due_at <= until
+            orders.c.status == "reviewing", orders.c.due_at <= until, ~orders.c.audience_pending
         )
     ).scalar()
     return ends
@@ -149,6 +172,11 @@ def reserved_items(tx: Tx, order_ids: Sequence[int], name: str) -> list[int]:
             )
         ).scalars()
     )
+
+
+def suppressed_items(tx: Tx, order_ids: Sequence[int]) -> list[int]:
+    """Pieces to addresses that came onto a suppression list since they were accepted."""
+    return list(tx.execute(SUPPRESSED_ITEMS, {"orders": list(order_ids)}).scalars())
 
 
 def file_keys(tx: Tx, designs: Iterable[DesignKey]) -> dict[UUID, str]:

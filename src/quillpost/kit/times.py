@@ -3,6 +3,16 @@
 from datetime import UTC, datetime
 from typing import overload
 
+_UNITS = (
+    ("year", 365 * 86_400),
+    ("month", 30 * 86_400),
+    ("week", 7 * 86_400),
+    ("day", 86_400),
+    ("hour", 3_600),
+    ("minute", 60),
+    ("second", 1),
+)
+
 
 @overload
 def iso(moment: datetime) -> str: ...
@@ -18,3 +28,13 @@ def iso(moment: datetime | None) -> str | None:
 def plain_time(moment: datetime) -> str:
     """`YYYY-MM-DD HH:MM:SS`, the form of send responses, templates and events."""
     return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def ago(moment: datetime, *, now: datetime) -> str:
+    """How long ago that was, in the largest unit that fits: `5 minutes ago`."""
+    seconds = int((now - moment).total_seconds())
+    for unit, length in _UNITS:
+        count = seconds // length
+        if count > 0:
+            return f"{count} {unit}{'' if count == 1 else 's'} ago"
+    return "just now"

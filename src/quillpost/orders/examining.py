@@ -1,42 +1,40 @@
 """Everything that can be wrong with a wish by itself, found all at once, before anyone is asked."""
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from quillpost.audience.rules import Person, examine
-from quillpost.composition.content import Sender, parse_colour
+from quillpost.composition.content import parse_colour
 from quillpost.composition.hands.catalogue import Style
-from quillpost.composition.words.variables import KNOWN, holds_variable, unknown_variables
+from quillpost.composition.words.variables import holds_variable
+from quillpost.creative.wording import (
+    LONGEST_URL,
+    SOMEONE,
+    CheckUrl,
+    wrong_style,
+    wrong_variables,
+    wrong_variables_of_url,
+)
 from quillpost.kit.errors import Invalid
 from quillpost.orders import pictures
-from quillpost.orders.rules import Wish
-
-Faults = dict[str, list[str]]
+from quillpost.orders.calls import Faults
+from quillpost.orders.wish import Source, Wish
 
 MOST_OWN_PICTURES = 50
-LONGEST_URL = 2_048
-
-# Who sends is looked up later: for the form of a URL any name will do.
-SOMEONE = Sender("Someone", "Someone")
-
-# In a URL %C3%A9 is a letter. %DATE% is none: its second sign starts no code.
-_ENCODED = re.compile(r"%[0-9A-Fa-f]{2}(?=[^%]*(?:%[0-9A-Fa-f]{2}|$))")
 
 
 def examine_wish(
     wish: Wish,
     *,
     styles: Mapping[int, Style],
-    check_url: Callable[[str], str | None],
+    check_url: CheckUrl,
     known_faults: Mapping[str, Sequence[str]],
 ) -> tuple[Wish, list[Person]]:
     """The wish in its final form and its people; or `Invalid` with what was known and all that is found."""
     faults = {field: list(found) for field, found in known_faults.items()}
     _check_variables(wish, faults)
-    if wish.style not in styles:
-        known = ", ".join(f"{style.number} ({style.name})" for style in styles.values())
-        faults["handwriting_style"] = [f"There is no handwriting style {wish.style}. Known: {known}."]
+    if unknown := wrong_style(wish.style, styles):
+        faults["handwriting_style"] = [unknown]
     colour = _colour(wish.handwriting_color, faults)
     people: list[Person] = []
     try:
@@ -49,27 +47,32 @@ def examine_wish(
     return replace(wish, handwriting_color=colour), people
 
 
-def _urls(wish: Wish) -> dict[str, str]:
-    named = {
-        pictures.FRONT: wish.front_image_url,
-        pictures.BACKGROUND: wish.background_url,
-        "qrcode_url": wish.qrcode_url,
-    }
-    return {field: url for field, url in named.items() if url}
+def _sources(wish: Wish) -> Iterator[tuple[Source, str, bool]]:
+    """What the wish names by address: with the address, and whether it is a picture."""
+    for source, is_picture in (
+        (wish.front, True),
+        (wish.background, True),
+        (wish.logo, False),
+        (wish.pages, False),
+        (Source("qrcode_url", wish.qrcode_url), False),
+    ):
+        if source is not None and source.url is not None and source.file is None:
+            yield source, source.url, is_picture
 
 
-def _check_urls(
-    wish: Wish, people: Sequence[Person], check_url: Callable[[str], str | None], faults: Faults
-) -> None:
+def _check_urls(wish: Wish, people: Sequence[Person], check_url: CheckUrl, faults: Faults) -> None:
     """Each URL as it will be used. Where people are at fault, what would be filled with their words waits."""
-    for field, url in _urls(wish).items():
-        wrong = _wrong_url(url, field, wish, people, check_url)
+    for source, url, is_picture in _sources(wish):
+        wrong = _wrong_url(url, wish, people, check_url, is_picture=is_picture)
+        if wrong is None and holds_variable(url) and source.field != "qrcode_url":
+            wrong = _not_for_everyone(wish, is_picture=is_picture)
         if wrong is not None:
-            faults.setdefault(field, []).append(wrong)
+            told = f"{wrong} ({source.part})" if source.part else wrong
+            faults.setdefault(source.field, []).append(told)
 
 
 def _wrong_url(
-    url: str, field: str, wish: Wish, people: Sequence[Person], check_url: Callable[[str], str | None]
+    url: str, wish: Wish, people: Sequence[Person], check_url: CheckUrl, *, is_picture: bool
 ) -> str | None:
     if not holds_variable(url):
         return check_url(url)
@@ -80,19 +83,26 @@ def _wrong_url(
         wrong = check_url(own)
         if wrong is not None:
             return f"{wrong} ({pictures.whose(place)})"
-    if field != "qrcode_url" and len(filled) > MOST_OWN_PICTURES:
+    if is_picture and len(filled) > MOST_OWN_PICTURES:
         return f"The URL names {len(filled):,} different pictures: at most {MOST_OWN_PICTURES} in one call."
     return None
 
 
+def _not_for_everyone(wish: Wish, *, is_picture: bool) -> str | None:
+    """What a recipient of their own may have is a picture, and it is fetched while the caller waits."""
+    if not is_picture:
+        return "It is the same for everyone: its URL takes no variables."
+    if wish.mailing_list_ids:
+        return "With mailing_list_ids the picture is the same for everyone: its URL takes no variables."
+    return None
+
+
 def _check_variables(wish: Wish, faults: Faults) -> None:
-    urls = {field: _ENCODED.sub(" ", url) for field, url in _urls(wish).items()}
-    for field, text in ({"message": wish.message} | urls).items():
-        unknown = unknown_variables(text)
-        if unknown:
-            names = ", ".join(f"%{name}%" for name in unknown)
-            known = ", ".join(f"%{name}%" for name in KNOWN)
-            faults.setdefault(field, []).append(f"Unknown variable {names}. Known variables: {known}.")
+    found = [(wish.message_field, wrong_variables(wish.message))]
+    found += [(source.field, wrong_variables_of_url(url)) for source, url, _ in _sources(wish)]
+    for field, wrong in found:
+        if wrong is not None:
+            faults.setdefault(field, []).append(wrong)
 
 
 def _colour(text: str, faults: Faults) -> str:

@@ -8,15 +8,17 @@ from quillpost.audience.rules import Person
 from quillpost.composition import content
 from quillpost.composition.words.variables import fill_url
 from quillpost.orders.records import Item, Order
-from quillpost.orders.rules import Wish
+from quillpost.orders.wish import Brand, Wish
 
 
 class DesignKey(NamedTuple):
-    """Which design a piece is drawn from: its order's, with these pictures."""
+    """Which design a piece is drawn from: its order's, with these files."""
 
     order_id: int
     front: UUID | None
     background: UUID | None
+    pages: UUID | None = None
+    logo: UUID | None = None
 
     @classmethod
     def of(cls, item: Item, order: Order) -> "DesignKey":
@@ -24,6 +26,8 @@ class DesignKey(NamedTuple):
             order.id,
             item.front_file_id or order.front_file_id,
             item.background_file_id or order.background_file_id,
+            order.pages_file_id,
+            order.logo_file_id,
         )
 
 
@@ -34,6 +38,8 @@ def design(
     return_address: content.ReturnAddress,
     front: bytes | None = None,
     background: bytes | None = None,
+    pages: bytes | None = None,
+    logo: bytes | None = None,
     indicia: Sequence[str],
 ) -> content.Design:
     return content.Design(
@@ -45,27 +51,40 @@ def design(
         realism=look.handwriting_realism,
         front=front,
         background=background,
+        pages=pages,
+        pdf_only=look.pdf_only,
+        branding=branding(look.brand, logo),
         sender=sender,
         return_address=return_address,
         indicia=tuple(indicia),
     )
 
 
+def branding(brand: Brand | None, logo: bytes | None) -> content.Branding | None:
+    """A sub account's branding as a front without art shows it."""
+    if brand is None:
+        return None
+    accent = content.parse_colour(brand.accent).ink if brand.accent else None
+    return content.Branding(accent, brand.company, brand.contact, brand.disclaimer, logo)
+
+
 def designs(
     keys: Iterable[DesignKey],
     orders: Mapping[int, Order],
-    picture: Callable[[UUID | None], bytes | None],
+    file: Callable[[UUID | None], bytes | None],
     *,
     indicia: Sequence[str],
 ) -> dict[DesignKey, content.Design]:
-    """Each of the designs once, with its pictures."""
+    """Each of the designs once, with its files."""
     return {
         key: design(
             orders[key.order_id],
             sender=orders[key.order_id].sender,
             return_address=orders[key.order_id].return_address,
-            front=picture(key.front),
-            background=picture(key.background),
+            front=file(key.front),
+            background=file(key.background),
+            pages=file(key.pages),
+            logo=file(key.logo),
             indicia=indicia,
         )
         for key in dict.fromkeys(keys)

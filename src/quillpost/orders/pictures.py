@@ -1,17 +1,31 @@
-"""The pictures of a wish: one for everyone or, where its address holds variables, one for each recipient."""
+"""The pictures and PDFs of a wish: one for everyone or, where a picture's address holds variables, one for
+each recipient."""
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from uuid import UUID
 
 from quillpost.audience.rules import Person
 from quillpost.composition.content import Sender
 from quillpost.composition.words.variables import fill_url, holds_variable
-from quillpost.creative.images import FetchedPicture, Wanted, fetch_images
+from quillpost.creative.images import (
+    FetchedPages,
+    FetchedPicture,
+    Wanted,
+    fetch_images,
+    fetch_pages,
+    kept_pages,
+    kept_picture,
+)
+from quillpost.creative.shelf import ShelfFile
 from quillpost.orders import look
-from quillpost.orders.rules import Wish
-from quillpost.ports import Fetcher
+from quillpost.orders.wish import Source, Wish
+from quillpost.ports import Fetcher, FileStore
 
 FRONT, BACKGROUND = "front_image_url", "custom_background_image"
+PAGES, PDF_ONLY = "additional_pages_url", "pdf_only_url"
 
 Place = int | None
 """A recipient's place in the audience; None is everyone who has no picture of their own."""
@@ -19,11 +33,12 @@ Place = int | None
 
 @dataclass(frozen=True, slots=True)
 class Art:
-    """All pictures that one field of a wish names."""
+    """All pictures that one part of a wish names; `file`, it is one that lies on the shelf already."""
 
     by_place: Mapping[Place, FetchedPicture]
+    file: ShelfFile | None = None
 
-    def of(self, place: int) -> FetchedPicture | None:
+    def of(self, place: Place) -> FetchedPicture | None:
         return self.by_place.get(place, self.by_place.get(None))
 
     def distinct(self) -> dict[FetchedPicture, Place]:
@@ -34,25 +49,83 @@ class Art:
         return found
 
 
-def fetch_art(fetcher: Fetcher, wish: Wish, people: Sequence[Person], sender: Sender) -> tuple[Art, Art]:
-    """Front and background: every distinct address of each is fetched once."""
+NO_ART = Art({})
+
+
+@dataclass(frozen=True, slots=True)
+class Artwork:
+    """Everything of a wish that was drawn elsewhere, in hand and printable."""
+
+    front: Art = NO_ART
+    background: Art = NO_ART
+    logo: Art = NO_ART
+    pages: FetchedPages | None = None
+    pages_file: ShelfFile | None = None
+
+
+def gather(
+    fetcher: Fetcher, store: FileStore, wish: Wish, people: Sequence[Person], sender: Sender
+) -> Artwork:
+    """Fetch what the wish names by address, every distinct one once, and read the rest from the shelf."""
+    named = {"front": wish.front, "background": wish.background, "logo": wish.logo}
     urls = {
-        field: filled_urls(url, wish, people, sender)
-        for field, url in ((FRONT, wish.front_image_url), (BACKGROUND, wish.background_url))
-        if url is not None
+        name: (source, filled_urls(source.url, wish, people, sender))
+        for name, source in named.items()
+        if source is not None and source.url is not None and source.file is None
     }
     wanted = [
-        Wanted(url, field, whose(place))
-        for field, by_place in urls.items()
+        (name, Wanted(url, source.field, _told(source, place)))
+        for name, (source, by_place) in urls.items()
         for url, place in first_places(by_place).items()
     ]
-    pictures = fetch_images(fetcher, wanted)
-    found = {(one.field, one.url): picture for one, picture in zip(wanted, pictures, strict=True)}
-    front, background = (
-        Art({place: found[field, url] for place, url in urls.get(field, {}).items()})
-        for field in (FRONT, BACKGROUND)
+    pictures = fetch_images(fetcher, [one for _, one in wanted])
+    found = {(name, one.url): picture for (name, one), picture in zip(wanted, pictures, strict=True)}
+    art = {
+        name: Art({place: found[name, url] for place, url in by_place.items()})
+        for name, (_, by_place) in urls.items()
+    }
+    for name, source in named.items():
+        if source is not None and source.file is not None:
+            art[name] = Art({None: kept_picture(store, source.file.key)}, source.file)
+    pages, pages_file = _pages(fetcher, store, wish.pages), wish.pages.file if wish.pages else None
+    return Artwork(**art, pages=pages, pages_file=pages_file)
+
+
+def _pages(fetcher: Fetcher, store: FileStore, source: Source | None) -> FetchedPages | None:
+    if source is None:
+        return None
+    if source.file is not None:
+        return kept_pages(store, source.file.key)
+    assert source.url is not None
+    return fetch_pages(fetcher, Wanted(source.url, source.field, source.part))
+
+
+def creative_key(wish: Wish, artwork: Artwork) -> UUID:
+    """Which creative it is, by its content: sent again in other ink it is still the same.
+
+    Where each recipient has a picture of their own, the address that names them all stands for them.
+    """
+
+    def content(source: Source | None, art: Art) -> str | None:
+        everyones = art.by_place.get(None)
+        if everyones is not None:
+            return art.file.digest if art.file else hashlib.sha256(everyones.body).hexdigest()
+        return source.url if source else None
+
+    pages, pages_file = artwork.pages, artwork.pages_file
+    return key_of(
+        wish.piece,
+        wish.message,
+        front=content(wish.front, artwork.front),
+        background=content(wish.background, artwork.background),
+        pages=pages_file.digest if pages_file else hashlib.sha256(pages.body).hexdigest() if pages else None,
     )
-    return front, background
+
+
+def key_of(piece: str, message: str, *, front: str | None, background: str | None, pages: str | None) -> UUID:
+    """The key of a creative whose files are known by their digests, or by the addresses of many."""
+    told = json.dumps([piece, message, front, background, pages])
+    return UUID(bytes=hashlib.sha256(told.encode()).digest()[:16])
 
 
 def filled_urls(url: str, wish: Wish, people: Sequence[Person], sender: Sender) -> dict[Place, str]:
@@ -82,8 +155,16 @@ def whose(place: Place) -> str:
     return "" if place is None else f"for recipient {place}"
 
 
-def shown_place(wish: Wish, people: Sequence[Person]) -> int:
-    """Whose piece a preview shows: the recipient asked for, or the first who can be mailed."""
+def shown_place(wish: Wish, people: Sequence[Person]) -> Place:
+    """Whose piece a preview shows: the recipient asked for, or the first who can be mailed.
+
+    None: nobody of the call itself can be; the lists may hold someone.
+    """
     if wish.preview_recipient is not None:
         return wish.preview_recipient
-    return next((place for place, person in enumerate(people) if not person.refusal), 0)
+    first = next((place for place, person in enumerate(people) if not person.refusal), None)
+    return first if first is not None or wish.mailing_list_ids or not people else 0
+
+
+def _told(source: Source, place: Place) -> str:
+    return ", ".join(part for part in (source.part, whose(place)) if part)

@@ -1,28 +1,29 @@
-"""Everything that can refuse a sound wish: what has to be looked up, fetched or laid out."""
+"""Everything that can still refuse a sound wish: what has to be fetched or laid out."""
 
-import secrets
 import unicodedata
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from uuid import UUID
 
-from quillpost.accounts import service as accounts
 from quillpost.accounts.rules import Caller
+from quillpost.accounts.service import Sender
 from quillpost.audience.rules import Person
 from quillpost.composition import content
 from quillpost.composition.art.resolution import resolution_note
 from quillpost.composition.studio import Studio
 from quillpost.composition.words.variables import holds_variable
-from quillpost.database import Database, Tx
 from quillpost.kit.errors import Invalid
-from quillpost.kit.tokens import short_code
 from quillpost.orders import look
-from quillpost.orders.pictures import BACKGROUND, FRONT, Art, fetch_art, whose
-from quillpost.orders.rules import Wish
-from quillpost.ports import Fetcher
+from quillpost.orders.listed import Reach, may_repeat
+from quillpost.orders.pictures import Art, Artwork, creative_key, gather, whose
+from quillpost.orders.resolving import Resolved
+from quillpost.orders.wish import Source, Wish
+from quillpost.ports import Fetcher, FileStore
 from quillpost.pricing.rules import Tariff
-from quillpost.pricing.store import tariff_on
 
 _FAINT = 0.8
+_LONGEST = " (with the longest values on the lists)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,67 +34,73 @@ class Draft:
     """
 
     wish: Wish
-    people: list[tuple[Person, int, str | None]]
+    people: list[Person]
+    tariff: Tariff
     return_address: content.ReturnAddress
-    front: Art
-    background: Art
+    artwork: Artwork
     design: content.Design
+    creative_key: UUID
     warnings: list[str]
+
+    def reach(self, who: Caller, *, mails_at: datetime) -> Reach:
+        """Whom it would reach, mailed then."""
+        return Reach(
+            account_id=who.account_id,
+            sub_account_id=self.wish.sub_account_id,
+            mode=who.mode,
+            list_ids=self.wish.mailing_list_ids,
+            creative_key=self.creative_key,
+            allow_duplicates=may_repeat(self.wish.type, allow_duplicates=self.wish.allow_duplicates),
+            mails_at=mails_at,
+            tariff=self.tariff,
+        )
 
 
 def prepare(
-    db: Database,
-    who: Caller,
+    resolved: Resolved,
     wish: Wish,
     people: list[Person],
     *,
+    who: Caller,
     studio: Studio,
     fetcher: Fetcher,
+    store: FileStore,
     indicia: tuple[str, ...],
-    now: datetime,
 ) -> Draft:
-    """Look everything up and check it; the network is asked last, with no transaction open."""
-    wish = replace(wish, sub_account_id=_home(who, wish))
-    with db.transaction(accounts.tenant(who)) as tx:
-        sender, prices = _look_up(tx, who, wish, now=now)
-    return_address = _return_address(wish, sender)
+    """Check all that depends on others; the network is asked last. No transaction is open meanwhile."""
+    return_address = _return_address(wish, resolved.sender)
     if not who.is_testing and return_address.address is None:
         raise Invalid(
             {"return_address": ["Live mail needs a return address: in the call or in the account."]}
         )
-    priced = _priced(people, prices, wish)
+    _check_prices(people, resolved.tariff, wish)
     design = look.design(
         wish,
-        sender=content.Sender(sender.name, sender.company),
+        sender=content.Sender(resolved.sender.name, resolved.sender.company),
         return_address=return_address,
         indicia=indicia,
     )
     addressees = [look.addressee(p, or_current_resident=wish.append_or_current_resident) for p in people]
-    wordings = studio.wordings(design, addressees)
-    _check_fit(studio, design, addressees, wordings, has_qr=wish.qrcode_url is not None)
-    front, background = fetch_art(fetcher, wish, people, design.sender)
+    wordings = check_fit(
+        studio,
+        design,
+        addressees,
+        longest=resolved.longest,
+        has_qr=wish.qrcode_url is not None,
+        message_field=wish.message_field,
+    )
+    artwork = gather(fetcher, store, wish, people, design.sender)
     warnings = [
-        *_handwriting_warnings(studio, design, wordings, on_white=not background.by_place),
-        *_picture_warnings(studio, design, front, "front", FRONT),
-        *_picture_warnings(studio, design, background, "background", BACKGROUND),
+        *handwriting_warnings(studio, design, wordings, on_white=not artwork.background.by_place),
+        *_picture_warnings(studio, design, artwork.front, "front", wish.front),
+        *_picture_warnings(studio, design, artwork.background, "background", wish.background),
+        *_page_warnings(artwork, wish),
     ]
-    return Draft(wish, priced, return_address, front, background, design, warnings)
+    key = creative_key(wish, artwork)
+    return Draft(wish, people, resolved.tariff, return_address, artwork, design, key, warnings)
 
 
-def _home(who: Caller, wish: Wish) -> int | None:
-    """A limited caller's mail lands in its own sub account."""
-    return wish.sub_account_id if wish.sub_account_id is not None else who.sub_account_id
-
-
-def _look_up(tx: Tx, who: Caller, wish: Wish, *, now: datetime) -> tuple[accounts.Sender, Tariff]:
-    if wish.sub_account_id is not None:
-        accounts.require_sub_account(tx, wish.sub_account_id)
-    sender = accounts.sender_of(tx, who, wish.sub_account_id)
-    prices = tariff_on(tx, type=wish.type, size=wish.size, mail_class=wish.mail_class, on=now.date())
-    return sender, prices
-
-
-def _return_address(wish: Wish, sender: accounts.Sender) -> content.ReturnAddress:
+def _return_address(wish: Wish, sender: Sender) -> content.ReturnAddress:
     """The call's own, whole, or else the sender's."""
     if wish.return_address.address is not None:
         return wish.return_address
@@ -107,58 +114,64 @@ def _return_address(wish: Wish, sender: accounts.Sender) -> content.ReturnAddres
     )
 
 
-def _priced(people: list[Person], prices: Tariff, wish: Wish) -> list[tuple[Person, int, str | None]]:
-    """Each with a price and, where the piece carries a QR code, its short code. The refused are free."""
+def _check_prices(people: list[Person], prices: Tariff, wish: Wish) -> None:
     faults: dict[str, list[str]] = {}
-    priced: list[tuple[Person, int, str | None]] = []
     for index, person in enumerate(people):
-        cents = prices.unit_cents(person.country)
-        if cents is None:
+        if prices.unit_cents(person.country) is None:
             what = "standard mail" if wish.mail_class == "standard" else "this piece"
             hint = "use first class" if wish.mail_class == "standard" else "ask the operator"
             faults[f"recipients.{index}.country"] = [
                 f"There is no price for {what} to {person.country}: {hint}."
             ]
-            cents = 0
-        code = short_code(secrets.token_bytes(16)) if wish.qrcode_url else None
-        priced.append((person, 0 if person.refusal else cents, code))
     if faults:
         raise Invalid(faults)
-    return priced
 
 
-def _check_fit(
+def check_fit(
     studio: Studio,
     design: content.Design,
-    addressees: list[content.Addressee],
-    wordings: list[str],
+    addressees: Sequence[content.Addressee],
     *,
+    longest: Sequence[Person],
     has_qr: bool,
-) -> None:
-    """Every recipient's own words must fit; a message without variables is the same for all."""
-    faults: dict[str, list[str]] = {}
+    message_field: str = "message",
+) -> list[str]:
+    """Every recipient's own words must fit, and the longest that the lists hold; all those words.
+
+    Addresses of lists are looked at when they are composed, each by itself.
+    """
+    wordings = [] if design.pdf_only else studio.wordings(design, addressees)
+    imagined = [] if design.pdf_only else studio.wordings(design, [look.addressee(p) for p in longest])
     hand = studio.hands.hand(design.hand)
     for place, words in enumerate(wordings):
         if not hand.writes(words):
-            raise Invalid({"message": [f"The message is empty{_whose(design, place)}."]})
+            raise Invalid({message_field: [f"The message is empty{_whose(design, place)}."]})
     found = studio.misfits(design, addressees, qr=has_qr, wordings=wordings)
+    faults: dict[str, list[str]] = {}
     if found.sender:
         faults["return_address"] = [found.sender.message]
     for place, too_long in list(found.messages.items())[:1]:
-        faults["message"] = [too_long.message + _whose(design, place)]
+        faults[message_field] = [too_long.message + _whose(design, place)]
     for place, too_long in found.addresses.items():
         faults[f"recipients.{place}.address"] = [too_long.message]
+    if imagined and message_field not in faults:
+        for too_long in list(studio.misfits(design, [], qr=has_qr, wordings=imagined).messages.values())[:1]:
+            faults[message_field] = [too_long.message + _LONGEST]
     if faults:
         raise Invalid(faults)
+    return wordings + imagined
 
 
 def _whose(design: content.Design, place: int) -> str:
     return f" (for recipient {place})" if holds_variable(design.message) else ""
 
 
-def _picture_warnings(studio: Studio, design: content.Design, art: Art, kind: str, field: str) -> list[str]:
+def _picture_warnings(
+    studio: Studio, design: content.Design, art: Art, kind: str, source: Source | None
+) -> list[str]:
     """What became of pictures when they were made printable, and whether they will look soft; each once."""
     piece = studio.pieces[design.piece]
+    field = source.field if source else kind
     found: dict[str, str] = {}
     for picture, place in art.distinct().items():
         told = [f"{field}: {note}" for note in picture.notes]
@@ -170,10 +183,20 @@ def _picture_warnings(studio: Studio, design: content.Design, art: Art, kind: st
     return [f"{warning} ({first})" if first else warning for warning, first in found.items()]
 
 
-def _handwriting_warnings(
+def _page_warnings(artwork: Artwork, wish: Wish) -> list[str]:
+    found = artwork.pages.notes if artwork.pages else ()
+    told = [f"{wish.pages.field}: {note}" for note in found if wish.pages]
+    if wish.pdf_only and wish.was_written:
+        told.append("The PDF is the whole letter: the message is not printed.")
+    return told
+
+
+def handwriting_warnings(
     studio: Studio, design: content.Design, wordings: list[str], *, on_white: bool
 ) -> list[str]:
     """What of the message, with anyone's words in it, is not written as it was asked for."""
+    if not wordings:
+        return []
     hand = studio.hands.hand(design.hand)
     found = []
     letters = "".join(dict.fromkeys("".join(wordings)))

@@ -9,7 +9,9 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from quillpost.composition.content import ReturnAddress, Sender
+from quillpost.database.tables import orders
 from quillpost.orders.rules import ItemStatus, OrderStatus
+from quillpost.orders.wish import Brand
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,12 +37,21 @@ class Order:
     front_file_id: UUID | None
     background_url: str | None
     background_file_id: UUID | None
+    pages_url: str | None
+    pages_file_id: UUID | None
+    pdf_only: bool
+    brand: Brand | None
+    logo_file_id: UUID | None
     qrcode_url: str | None
     return_address: ReturnAddress
     sender: Sender
     append_or_current_resident: bool
+    allow_duplicates: bool
     mailing_list_ids: list[int]
+    notification_emails: list[str]
     metadata: str | None
+    creative_key: UUID | None
+    audience_pending: bool
     total_estimated_recipients: int
     recipient_count: int
     authorization_total: int
@@ -57,12 +68,13 @@ class Order:
 
     @classmethod
     def of(cls, row: sa.Row[Any]) -> Self:
-        plain = {f.name: row._mapping[f.name] for f in fields(cls) if f.name in row._mapping}
+        columns = row._mapping  # made anew each time it is asked for
         return cls(
-            **plain
+            **{name: columns[name] for name in _PLAIN}
             | {
                 "status": OrderStatus(row.status),
-                "tally": {status: row._mapping[f"n_{status.tally}"] for status in ItemStatus},
+                "tally": {status: columns[f"n_{status.tally}"] for status in ItemStatus},
+                "brand": Brand(**row.branding) if row.branding is not None else None,
                 "sender": Sender(row.sender_name, row.sender_company),
                 "return_address": ReturnAddress(
                     name=row.return_name,
@@ -87,6 +99,9 @@ class Order:
     def total_recipients(self) -> int:
         """Nobody counts as mailed to before the review has ended."""
         return 0 if self.status.is_held_back else self.recipient_count
+
+
+_PLAIN = [f.name for f in fields(Order) if f.name in orders.c]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

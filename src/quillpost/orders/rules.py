@@ -1,11 +1,7 @@
 """What an order and a piece can be, and what may follow what."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from collections.abc import Mapping
 from enum import StrEnum
-
-from quillpost.composition.content import ReturnAddress
 
 
 class OrderStatus(StrEnum):
@@ -72,50 +68,3 @@ FOLLOWS: Mapping[ItemStatus, frozenset[ItemStatus]] = {
 """A late or repeated scan asks for a status that does not follow, and so changes nothing."""
 
 ENDS = tuple(status for status, following in FOLLOWS.items() if not following)
-
-DISPLAY_TYPES = {
-    ("postcard", "4x6"): "Postcard-4x6",
-    ("postcard", "6x9"): "Postcard-6x9",
-    ("postcard6x11", "6x11"): "Postcard-6x11",
-}
-
-
-def display_type(type_: str, size: str | None) -> str:
-    return DISPLAY_TYPES[type_, size or ""]
-
-
-def postcard_type(size: str) -> str:
-    """Large postcards are a type of their own on the wire."""
-    return "postcard6x11" if size == "6x11" else "postcard"
-
-
-@dataclass(frozen=True, slots=True)
-class Wish:
-    """What a caller asks to be mailed, before anything is looked up or stored."""
-
-    type: str
-    size: str | None
-    recipients: Sequence[Mapping[str, str | None]]
-    message: str
-    style: int
-    handwriting_color: str
-    handwriting_realism: bool
-    font_size: str
-    sub_account_id: int | None = None
-    front_image_url: str | None = None
-    background_url: str | None = None
-    qrcode_url: str | None = None
-    return_address: ReturnAddress = field(default_factory=ReturnAddress)
-    mail_class: str = "first"
-    append_or_current_resident: bool = False
-    allow_duplicates: bool = False
-    notification_emails: Sequence[str] = ()
-    metadata: str | None = None
-    schedule_for: datetime | None = None
-    preview_recipient: int | None = None
-    method: str = "api"
-
-    @property
-    def piece(self) -> str:
-        """What is printed; every type of this release is a postcard, told apart by its size."""
-        return f"postcard-{self.size}"

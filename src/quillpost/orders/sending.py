@@ -1,67 +1,104 @@
-"""Sending: a draft becomes an order with its pictures on the shelf, or a preview of itself.
+"""Sending: a draft finds its audience and becomes an order with its pictures on the shelf.
 
 Files are put away before the transaction opens, for storage may be far, and recorded inside it.
 """
 
+import secrets
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from uuid import UUID
 
+from quillpost import jobs
 from quillpost.accounts.rules import Caller
 from quillpost.accounts.service import tenant
-from quillpost.composition.studio import Studio
-from quillpost.creative.images import heavy_work
+from quillpost.accounts.sub_accounts import require_sub_account
+from quillpost.audience import rules as audience
+from quillpost.audience.lists import read_lists
+from quillpost.audience.rules import Person
 from quillpost.creative.shelf import Kept, Shelf
 from quillpost.database import Database, Tx
-from quillpost.orders import look, service
-from quillpost.orders.pictures import Art, Place, shown_place
+from quillpost.kit.tokens import short_code
+from quillpost.orders import listed, service
+from quillpost.orders.listed import Tally
+from quillpost.orders.materialising import MATERIALISE
+from quillpost.orders.pictures import Art, Place
 from quillpost.orders.preparing import Draft
 from quillpost.orders.records import Order
-from quillpost.orders.store import OwnFiles
+from quillpost.orders.store import OwnFiles, Piece
+from quillpost.ports import Fetched
 
-PREVIEWS_LAST = timedelta(days=7)
+NOBODY = Tally(pieces=0, cents=0, undeliverable=0, duplicates=0, suppressed=0)
+
+HOW_TO_REPEAT = " Set allow_duplicates to mail to them all the same."
 
 
 @dataclass(frozen=True, slots=True)
-class Pictures:
-    """The pictures of an order on the shelf; those in `new` still wait for their rows."""
+class Files:
+    """What an order prints from the shelf; those in `new` still wait for their rows."""
 
-    front: UUID | None
-    background: UUID | None
-    new: tuple[Kept, ...]
+    front: UUID | None = None
+    background: UUID | None = None
+    logo: UUID | None = None
+    pages: UUID | None = None
+    new: tuple[Kept, ...] = ()
     own: OwnFiles = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
-    """One side of a previewed piece."""
+class Audience:
+    """Everyone whom a draft reaches: the call's own people, one by one, and those of its lists, counted."""
 
-    name: str
-    picture: Kept
+    people: list[Person]
+    listed: Tally
+    inline_cents: int
+    warnings: list[str]
+
+    @property
+    def pieces(self) -> int:
+        return sum(not person.refusal for person in self.people) + self.listed.pieces
+
+    @property
+    def cents(self) -> int:
+        return self.inline_cents + self.listed.cents
+
+    @property
+    def listed_people(self) -> int:
+        return (
+            self.listed.pieces + self.listed.undeliverable + self.listed.duplicates + self.listed.suppressed
+        )
+
+    def refused(self, *sentences: str) -> int:
+        return sum(person.refusal in sentences for person in self.people)
 
 
-def keep_pictures(db: Database, shelf: Shelf, who: Caller, draft: Draft, *, now: datetime) -> Pictures:
-    """Put the draft's pictures away, each once; one that the sender has there already is not kept again."""
-    distinct = {
-        picture.body: picture for art in (draft.front, draft.background) for picture in art.distinct()
+def keep_files(db: Database, shelf: Shelf, who: Caller, draft: Draft, *, now: datetime) -> Files:
+    """Put the draft's files away, each once; one that the sender has there already is not kept again."""
+    art = draft.artwork
+    distinct: dict[bytes, Fetched] = {
+        picture.body: picture
+        for pictures in (art.front, art.background, art.logo)
+        for picture in pictures.distinct()
+        if pictures.file is None
     }
-    with db.transaction(tenant(who)) as tx:
-        known = shelf.find(tx, distinct, purpose="creative")
-    new = {
-        body: shelf.put(body, purpose="creative", content_type=picture.content_type, now=now)
-        for body, picture in distinct.items()
-        if body not in known
-    }
-    files = known | {body: kept.id for body, kept in new.items()}
+    if art.pages is not None and art.pages_file is None:
+        distinct[art.pages.body] = art.pages
+    files, new = _on_the_shelf(db, shelf, who, distinct, now=now)
 
-    def by_place(art: Art) -> dict[Place, UUID]:
-        return {place: files[picture.body] for place, picture in art.by_place.items()}
+    def by_place(pictures: Art) -> dict[Place, UUID]:
+        if pictures.file is not None:
+            return {None: pictures.file.id}
+        return {place: files[picture.body] for place, picture in pictures.by_place.items()}
 
-    fronts, backgrounds = by_place(draft.front), by_place(draft.background)
-    return Pictures(
+    fronts, backgrounds = by_place(art.front), by_place(art.background)
+    pages = art.pages_file.id if art.pages_file else files[art.pages.body] if art.pages else None
+    return Files(
         fronts.get(None),
         backgrounds.get(None),
-        tuple(new.values()),
+        by_place(art.logo).get(None),
+        pages,
+        tuple(new),
         {
             place: (fronts.get(place), backgrounds.get(place))
             for place in fronts.keys() | backgrounds.keys()
@@ -70,68 +107,114 @@ def keep_pictures(db: Database, shelf: Shelf, who: Caller, draft: Draft, *, now:
     )
 
 
+def _on_the_shelf(
+    db: Database, shelf: Shelf, who: Caller, distinct: Mapping[bytes, Fetched], *, now: datetime
+) -> tuple[dict[bytes, UUID], list[Kept]]:
+    """Where each of the contents lies, and those that were put there just now."""
+    if not distinct:
+        return {}, []
+    with db.transaction(tenant(who)) as tx:
+        known = shelf.find(tx, distinct, purpose="creative")
+    new = {
+        body: shelf.put(body, purpose="creative", content_type=fetched.content_type, now=now)
+        for body, fetched in distinct.items()
+        if body not in known
+    }
+    return known | {body: kept.id for body, kept in new.items()}, list(new.values())
+
+
+def reach(tx: Tx, who: Caller, draft: Draft, *, mails_at: datetime, lock: bool) -> Audience:
+    """Who is mailed to and who is not; `lock`, nobody else sends this creative until the transaction ends."""
+    wanted = draft.reach(who, mails_at=mails_at)
+    people = listed.refused_inline(tx, draft.people, wanted, lock=lock)
+    mailed = [person.address_key for person in people if person.address_key and not person.refusal]
+    found = listed.tally(tx, replace(wanted, inline_keys=mailed)) if wanted.list_ids else NOBODY
+    prices = [draft.tariff.unit_cents(person.country) or 0 for person in people if not person.refusal]
+    return Audience(people, found, sum(prices), _audience_warnings(people, found))
+
+
+def due_at(draft: Draft, *, review: timedelta, now: datetime) -> datetime:
+    """When the review ends, unless the caller wants it later."""
+    return max(now + review, draft.wish.schedule_for or now)
+
+
 def place(
     tx: Tx,
     who: Caller,
     shelf: Shelf,
     draft: Draft,
-    pictures: Pictures,
+    files: Files,
     *,
     review: timedelta,
     now: datetime,
-) -> Order:
-    """The order, and the rows of its pictures, in one transaction."""
-    _record(tx, shelf, who, draft, pictures.new, now=now)
-    ready = service.Prepared(
-        wish=draft.wish,
-        people=draft.people,
-        sender=draft.design.sender,
-        return_address=draft.return_address,
-        front_file_id=pictures.front,
-        background_file_id=pictures.background,
-        warnings=draft.warnings,
-        own_files=pictures.own,
+) -> tuple[Order, Audience]:
+    """The order, the rows of its files, and the job that finds the people of its lists: one transaction."""
+    # What was looked up may have gone meanwhile; from here on it stays.
+    if draft.wish.sub_account_id is not None:
+        require_sub_account(tx, draft.wish.sub_account_id)
+    if draft.wish.mailing_list_ids:
+        read_lists(tx, draft.wish.mailing_list_ids, held=True)
+    mails_at = due_at(draft, review=review, now=now)
+    found = reach(tx, who, draft, mails_at=mails_at, lock=True)
+    shelf.record_all(
+        tx, files.new, account_id=who.account_id, sub_account_id=draft.wish.sub_account_id, now=now
     )
-    return service.place(tx, who, ready, review=review, now=now)
+    order = service.place(
+        tx,
+        who,
+        service.Prepared(
+            wish=draft.wish,
+            pieces=_pieces(draft, found.people, files.own),
+            estimated=found.pieces,
+            authorised=found.cents,
+            listed=found.listed_people,
+            sender=draft.design.sender,
+            return_address=draft.return_address,
+            front_file_id=files.front,
+            background_file_id=files.background,
+            logo_file_id=files.logo,
+            pages_file_id=files.pages,
+            creative_key=draft.creative_key,
+            warnings=draft.warnings + found.warnings,
+        ),
+        due_at=mails_at,
+        now=now,
+    )
+    if draft.wish.mailing_list_ids:
+        jobs.defer(tx, MATERIALISE, order_id=order.id)
+    return order, found
 
 
-def draw(studio: Studio, shelf: Shelf, draft: Draft, *, qr_base: str, now: datetime) -> list[Side]:
-    """Both sides as they would print, for the recipient asked for or the first who can be mailed."""
-    wish = draft.wish
-    chosen = shown_place(wish, [person for person, _, _ in draft.people])
-    person, _, code = draft.people[chosen]
-    front, background = draft.front.of(chosen), draft.background.of(chosen)
-    design = replace(
-        draft.design,
-        front=front.body if front else None,
-        background=background.body if background else None,
-    )
-    copy = look.specimen(
-        person,
-        or_current_resident=wish.append_or_current_resident,
-        qr_url=f"{qr_base}/q/{code}" if code else None,
-    )
-    with heavy_work():
-        drawn = studio.preview(design, copy)
-    expires = now + PREVIEWS_LAST
+def _pieces(draft: Draft, people: Sequence[Person], own: OwnFiles) -> list[Piece]:
+    """Each with a price and, where it carries a QR code, its short code. The refused are free."""
+    has_code, none = draft.wish.qrcode_url is not None, (None, None)
     return [
-        Side(
-            name,
-            shelf.put(picture, purpose="preview", content_type="image/png", expires_at=expires, now=now),
+        Piece(
+            person,
+            0 if person.refusal else draft.tariff.unit_cents(person.country) or 0,
+            short_code(secrets.token_bytes(16)) if has_code else None,
+            *own.get(place, none),
         )
-        for name, picture in drawn.sides.items()
+        for place, person in enumerate(people)
     ]
 
 
-def record_sides(
-    tx: Tx, shelf: Shelf, who: Caller, draft: Draft, sides: list[Side], *, now: datetime
-) -> None:
-    """A preview leaves its pictures, and nothing else."""
-    _record(tx, shelf, who, draft, [side.picture for side in sides], now=now)
+def _audience_warnings(people: Sequence[Person], found: Tally) -> list[str]:
+    """How many are not mailed to, and why; nobody should find that out from an item."""
+    reasons = Counter(person.refusal for person in people if person.refusal)
+    told = [f"{_recipients(n)} not mailed to: {why}{_advice(why)}" for why, n in reasons.items()]
+    for n, why in (
+        (found.undeliverable, "there is no mailing address, or no price for the country."),
+        (found.duplicates, "the address is in this order already, or had the same piece within 36 hours."),
+        (found.suppressed, audience.SUPPRESSED),
+    ):
+        told += [f"On the lists {_recipients(n)} not mailed to: {why}"] if n else []
+    return told
 
 
-def _record(
-    tx: Tx, shelf: Shelf, who: Caller, draft: Draft, files: tuple[Kept, ...] | list[Kept], *, now: datetime
-) -> None:
-    for kept in files:
-        shelf.record(tx, kept, account_id=who.account_id, sub_account_id=draft.wish.sub_account_id, now=now)
+def _recipients(n: int) -> str:
+    return "1 recipient is" if n == 1 else f"{n:,} recipients are"
+
+
+def _advice(why: str) -> str:
+    return HOW_TO_REPEAT if why == audience.REPEATED else ""

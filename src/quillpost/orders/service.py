@@ -1,21 +1,22 @@
 """Placing and cancelling."""
 
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
 from uuid import UUID
 
 import sqlalchemy as sa
 
 from quillpost import events, jobs
 from quillpost.accounts.rules import Caller
-from quillpost.audience.rules import Person
 from quillpost.composition.content import ReturnAddress, Sender
 from quillpost.database import Tx
 from quillpost.database.tables import items
 from quillpost.kit.errors import Refused
 from quillpost.orders import store
 from quillpost.orders.records import Order
-from quillpost.orders.rules import ItemStatus, OrderStatus, Wish
+from quillpost.orders.rules import ItemStatus, OrderStatus
+from quillpost.orders.wish import Wish
 from quillpost.pricing import ledger
 
 SWEEP = "fulfilment.sweep"
@@ -33,26 +34,32 @@ CANCEL_COUNTS = sa.text(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """A wish after everything was looked up: nothing left that could refuse it."""
+    """A wish after everything was looked up: nothing left that could refuse it.
+
+    `listed` people of its lists become items later; `estimated` and `authorised` count them already.
+    """
 
     wish: Wish
-    people: list[tuple[Person, int, str | None]]
+    pieces: Sequence[store.Piece]
+    estimated: int
+    authorised: int
     sender: Sender
     return_address: ReturnAddress
-    front_file_id: UUID | None
-    background_file_id: UUID | None
-    warnings: list[str]
-    own_files: store.OwnFiles = field(default_factory=dict)
+    listed: int = 0
+    front_file_id: UUID | None = None
+    background_file_id: UUID | None = None
+    logo_file_id: UUID | None = None
+    pages_file_id: UUID | None = None
+    creative_key: UUID | None = None
+    warnings: Sequence[str] = ()
 
 
-def place(tx: Tx, who: Caller, ready: Prepared, *, review: timedelta, now: datetime) -> Order:
+def place(tx: Tx, who: Caller, ready: Prepared, *, due_at: datetime, now: datetime) -> Order:
     """Make it a durable order; its work starts when this transaction has committed."""
     wish, home = ready.wish, ready.return_address
-    total = sum(cents for _, cents, _ in ready.people)
-    due_at = max(now + review, wish.schedule_for or now)
-    order_id = store.insert_order(
+    order = store.insert_order(
         tx,
         {
             "account_id": who.account_id,
@@ -65,14 +72,21 @@ def place(tx: Tx, who: Caller, ready: Prepared, *, review: timedelta, now: datet
             "status": OrderStatus.REVIEWING.value,
             "method": wish.method,
             "message": wish.message,
+            "message_template_id": wish.message_template_id,
+            "image_template_id": wish.image_template_id,
             "style": wish.style,
             "handwriting_color": wish.handwriting_color,
             "handwriting_realism": wish.handwriting_realism,
             "font_size": wish.font_size,
-            "front_image_url": wish.front_image_url,
+            "front_image_url": wish.front.url if wish.front else None,
             "front_file_id": ready.front_file_id,
-            "background_url": wish.background_url,
+            "background_url": wish.background.url if wish.background else None,
             "background_file_id": ready.background_file_id,
+            "pages_url": wish.pages.url if wish.pages else None,
+            "pages_file_id": ready.pages_file_id,
+            "pdf_only": wish.pdf_only,
+            "branding": asdict(wish.brand) if wish.brand else None,
+            "logo_file_id": ready.logo_file_id,
             "qrcode_url": wish.qrcode_url,
             "return_name": home.name,
             "return_address": home.address,
@@ -84,41 +98,37 @@ def place(tx: Tx, who: Caller, ready: Prepared, *, review: timedelta, now: datet
             "sender_company": ready.sender.company,
             "append_or_current_resident": wish.append_or_current_resident,
             "allow_duplicates": wish.allow_duplicates,
+            "mailing_list_ids": list(wish.mailing_list_ids),
             "notification_emails": list(wish.notification_emails),
             "metadata": wish.metadata,
-            "total_estimated_recipients": sum(not p.refusal for p, _, _ in ready.people),
-            "authorization_total": total,
-            "order_total": total,
-            "warnings": ready.warnings,
+            "creative_key": ready.creative_key,
+            "audience_pending": bool(wish.mailing_list_ids),
+            "total_estimated_recipients": ready.estimated,
+            "recipient_count": len(ready.pieces) + ready.listed,
+            **store.tally_of(ready.pieces),
+            "authorization_total": ready.authorised,
+            "order_total": ready.authorised,
+            "warnings": list(ready.warnings),
             "schedule_for": wish.schedule_for,
             "due_at": due_at,
             "created_at": now,
             "updated_at": now,
         },
     )
-    store.insert_items(
-        tx,
-        order_id,
-        ready.people,
-        ready.own_files,
-        account_id=who.account_id,
-        sub_account_id=wish.sub_account_id,
-        mode=who.mode,
-        now=now,
-    )
+    store.insert_items(tx, order, ready.pieces, now=now)
     ledger.authorise(
         tx,
         account_id=who.account_id,
         sub_account_id=wish.sub_account_id,
         mode=who.mode,
-        order_id=order_id,
-        cents=total,
+        order_id=order.id,
+        cents=ready.authorised,
         now=now,
     )
-    events.order_status_changed(tx, [order_id], previous=None, now=now)
-    store.append_first_item_facts(tx, order_id, now=now)
+    events.order_status_changed(tx, [order.id], previous=None, now=now)
+    store.append_first_item_facts(tx, order.id, now=now)
     jobs.wake(tx, SWEEP, at=due_at)
-    return store.read_order(tx, order_id)
+    return order
 
 
 def cancel(tx: Tx, order_id: int, *, now: datetime) -> Order:

@@ -13,17 +13,36 @@ from quillpost.database.tables import ledger_moves
 
 CREDIT, HELD, EARNED = "credit", "held", "earned"
 
+_HELD = """
+    select coalesce(sum(case when m.target = 'held' then m.cents else -m.cents end), 0) as cents
+      from ledger_moves m where m.order_id = o.id and 'held' in (m.source, m.target)
+"""
+
 RELEASE_ORDER = sa.text(
-    """
+    f"""
     insert into ledger_moves (account_id, sub_account_id, mode, order_id, kind,
                               source, target, cents, key, at)
     select o.account_id, o.sub_account_id, o.mode, o.id, 'release', 'held', 'credit', held.cents,
            'release:order:' || o.id, :now
       from orders o
-      join lateral (
-            select coalesce(sum(case when m.target = 'held' then m.cents else -m.cents end), 0) as cents
-              from ledger_moves m where m.order_id = o.id and 'held' in (m.source, m.target)) held on true
+      join lateral ({_HELD}) held on true
      where o.id = :order_id and held.cents > 0
+    """
+)
+
+HOLD_EXACTLY = sa.text(
+    f"""
+    insert into ledger_moves (account_id, sub_account_id, mode, order_id, kind,
+                              source, target, cents, key, at)
+    select o.account_id, o.sub_account_id, o.mode, o.id, change.kind,
+           case change.kind when 'release' then 'held' else 'credit' end,
+           case change.kind when 'release' then 'credit' else 'held' end,
+           abs(:cents - held.cents), change.kind || ':order:' || o.id || ':' || :why, :now
+      from orders o
+      join lateral ({_HELD}) held on true
+      join lateral (
+            select case when held.cents > :cents then 'release' else 'authorise' end as kind) change on true
+     where o.id = :order_id and held.cents <> :cents
     """
 )
 
@@ -59,3 +78,8 @@ def authorise(
 def release_order(tx: Tx, order_id: int, *, now: datetime) -> None:
     """Give back all that is still held for the order."""
     tx.execute(RELEASE_ORDER, {"order_id": order_id, "now": now})
+
+
+def hold_exactly(tx: Tx, order_id: int, *, cents: int, why: str, now: datetime) -> None:
+    """Give back what is held for the order beyond the cents, or hold what is missing; `why`, once."""
+    tx.execute(HOLD_EXACTLY, {"order_id": order_id, "cents": cents, "why": why, "now": now})

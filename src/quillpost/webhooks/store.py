@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 import sqlalchemy as sa
 
@@ -19,7 +20,8 @@ FAN_OUT_TURN = sa.text("select pg_try_advisory_xact_lock(7125202)")
 
 # Delivered tells two things: the status, then the delivery. The second id is derived from the first,
 # so that a fan-out that runs again finds its rows there. The subscriptions are locked, so that one that is
-# disabled at this moment is either seen so, or finds these deliveries among those it fails.
+# disabled at this moment is either seen so, or finds these deliveries among those it fails. What a paused
+# one is to be told has no time yet: it waits for the one who resumes it, out of the pumps' sight.
 FAN_OUT = sa.text(
     """
     with taken as (
@@ -40,10 +42,11 @@ FAN_OUT = sa.text(
         insert into deliveries (account_id, sub_account_id, mode, webhook_id, fact_id, event_id,
                                 event_type, stream, status, next_at, created_at)
         select t.account_id, t.sub_account_id, t.mode, w.id, t.id, t.told_id, t.event_type,
-               coalesce('item:' || t.item_id, 'order:' || t.order_id), 'pending', :now, :now
+               coalesce('item:' || t.item_id, 'order:' || t.order_id), 'pending',
+               case when w.status <> 'paused' then cast(:now as timestamptz) end, :now
           from told t
           join webhooks w on w.account_id = t.account_id and w.mode = t.mode
-                         and w.status in ('active', 'failing') and w.type in ('*', t.event_type)
+                         and w.status <> 'disabled' and w.type in ('*', t.event_type)
                          and (w.sub_account_id is null or w.sub_account_id = t.sub_account_id)
           join orders o on o.id = t.order_id
          where w.mailing_list_id is null or w.mailing_list_id = any(o.mailing_list_ids)
@@ -79,6 +82,17 @@ CLAIM = sa.text(
     update deliveries d set attempts = attempts + 1, next_at = :lease
       from taken t where d.id = t.id
     returning d.id
+    """
+)
+
+# Behind it there is no fact, so it takes a number that no fact can have. It waits for no other of its kind.
+ADD_SAMPLE = sa.text(
+    """
+    insert into deliveries (account_id, sub_account_id, mode, webhook_id, fact_id, event_id,
+                            event_type, stream, status, next_at, created_at)
+    select account_id, sub_account_id, mode, id, -nextval('facts_id_seq'), :event_id,
+           :event_type, :stream, 'pending', :now, :now
+      from webhooks where id = :webhook_id
     """
 )
 
@@ -121,8 +135,10 @@ def set_secret(tx: Tx, webhook_id: int, sealed: bytes) -> None:
     tx.execute(sa.update(webhooks).where(webhooks.c.id == webhook_id).values(secret_sealed=sealed))
 
 
-def read_webhook(tx: Tx, webhook_id: int) -> Webhook:
-    row = tx.execute(sa.select(*_WEBHOOK).where(webhooks.c.id == webhook_id)).first()
+def read_webhook(tx: Tx, webhook_id: int, *, locked: bool = False) -> Webhook:
+    """The subscription; `locked`, nobody else changes it before this transaction ends."""
+    query = sa.select(*_WEBHOOK).where(webhooks.c.id == webhook_id)
+    row = tx.execute(query.with_for_update(key_share=True) if locked else query).first()
     if row is None:
         raise NotFound
     return Webhook(*row)
@@ -141,9 +157,50 @@ def list_webhooks(tx: Tx, asked: PageRequest, *, sub_account_id: int | None) -> 
     return Page([Webhook(*row) for row in rows], total, asked)
 
 
+def update_webhook(tx: Tx, webhook_id: int, values: Mapping[str, Any]) -> Webhook:
+    changed = sa.update(webhooks).where(webhooks.c.id == webhook_id).values(**values).returning(*_WEBHOOK)
+    return Webhook(*tx.execute(changed).one())
+
+
 def delete_webhook(tx: Tx, webhook_id: int) -> None:
     if tx.execute(sa.delete(webhooks).where(webhooks.c.id == webhook_id)).rowcount == 0:
         raise NotFound
+
+
+def add_sample(tx: Tx, webhook_id: int, *, event_type: str, event_id: UUID, now: datetime) -> None:
+    """A delivery of an event that is about nothing."""
+    tx.execute(
+        ADD_SAMPLE,
+        {
+            "webhook_id": webhook_id,
+            "event_type": event_type,
+            "event_id": event_id,
+            "stream": f"sample:{event_id}",
+            "now": now,
+        },
+    )
+
+
+def hold_back(tx: Tx, webhook_id: int, *, now: datetime) -> None:
+    """Take what is due out of the pumps' sight. What is in the air, or waits for another try, has its own
+    time and keeps it."""
+    tx.execute(_pending(webhook_id).where(deliveries.c.next_at <= now).values(next_at=None))
+
+
+def let_go(tx: Tx, webhook_id: int, *, now: datetime) -> None:
+    """What was held back is due; the pumps keep the order of each stream."""
+    tx.execute(_pending(webhook_id).where(deliveries.c.next_at.is_(None)).values(next_at=now))
+
+
+def forget_words(tx: Tx, webhook_id: int) -> None:
+    """What waits is put in words anew: those it has are for another address or verb."""
+    tx.execute(_pending(webhook_id).values(body=None))
+
+
+def _pending(webhook_id: int) -> sa.Update:
+    return sa.update(deliveries).where(
+        deliveries.c.webhook_id == webhook_id, deliveries.c.status == "pending"
+    )
 
 
 def fan_out(tx: Tx, *, most: int, now: datetime) -> int:
@@ -203,14 +260,16 @@ def record_outcome(
     The subscription is locked before the delivery, as whoever deletes it does: two that lock in different
     orders would wait for each other.
     """
-    if not _lock(tx, due.webhook_id):
+    address = _lock(tx, due.webhook_id)
+    if address is None:
         return False
+    is_moved = address != (due.verb, due.url)
     kept = tx.execute(
         sa.update(deliveries)
         .where(deliveries.c.id == due.id, deliveries.c.status == "pending")
         .values(
             status=status,
-            body=due.words,
+            body=None if is_moved and status == "pending" else due.words,
             response_status=response_status,
             response_body=response_body,
             error=error,
@@ -246,14 +305,15 @@ def disable(tx: Tx, webhook_id: int, *, why: str, now: datetime) -> None:
     tx.execute(
         sa.update(webhooks).where(webhooks.c.id == webhook_id).values(status="disabled", updated_at=now)
     )
-    tx.execute(
-        sa.update(deliveries)
-        .where(deliveries.c.webhook_id == webhook_id, deliveries.c.status == "pending")
-        .values(status="failed", error=why, next_at=None)
+    tx.execute(_pending(webhook_id).values(status="failed", error=why, next_at=None))
+
+
+def _lock(tx: Tx, webhook_id: int) -> tuple[str, str] | None:
+    """The verb and the URL of the subscription, which then waits for this transaction; None: it is gone."""
+    locked = (
+        sa.select(webhooks.c.verb, webhooks.c.url)
+        .where(webhooks.c.id == webhook_id)
+        .with_for_update(key_share=True)
     )
-
-
-def _lock(tx: Tx, webhook_id: int) -> bool:
-    """Whether there still is such a subscription, which then waits for this transaction."""
-    locked = sa.select(webhooks.c.id).where(webhooks.c.id == webhook_id).with_for_update(key_share=True)
-    return tx.execute(locked).first() is not None
+    row = tx.execute(locked).first()
+    return None if row is None else (row.verb, row.url)

@@ -14,6 +14,7 @@ from quillpost.orders import look
 from quillpost.orders.records import Item
 from quillpost.webhooks import rules
 from quillpost.webhooks.rules import Told
+from quillpost.webhooks.samples import sample
 
 log = structlog.get_logger(__name__)
 
@@ -45,17 +46,18 @@ def read(tx: Tx, delivery_ids: Sequence[int]) -> list[Due | Unspeakable]:
     item_columns = [column.label(f"item_{column.name}") for column in items.c]
     rows = tx.execute(
         sa.select(
-            deliveries.c.id, deliveries.c.webhook_id, deliveries.c.event_type,
-            deliveries.c.event_id, deliveries.c.attempts, deliveries.c.body,
+            deliveries.c.id, deliveries.c.webhook_id, deliveries.c.event_type, deliveries.c.fact_id,
+            deliveries.c.event_id, deliveries.c.attempts, deliveries.c.body, deliveries.c.created_at,
+            deliveries.c.sub_account_id,
             webhooks.c.url, webhooks.c.verb, webhooks.c.secret_sealed,
-            facts.c.at, facts.c.order_id, facts.c.sub_account_id, facts.c.order_status,
+            facts.c.at, facts.c.order_id, facts.c.order_status,
             facts.c.previous, facts.c.current, facts.c.item_id.label("fact_item_id"),
             orders.c.metadata, orders.c.qrcode_url, orders.c.sender_name, orders.c.sender_company,
             *item_columns,
         )
         .join(webhooks, webhooks.c.id == deliveries.c.webhook_id)
-        .join(facts, facts.c.id == deliveries.c.fact_id)
-        .join(orders, orders.c.id == facts.c.order_id)
+        .outerjoin(facts, facts.c.id == deliveries.c.fact_id)
+        .outerjoin(orders, orders.c.id == facts.c.order_id)
         .outerjoin(items, items.c.id == facts.c.item_id)
         .where(deliveries.c.id.in_(delivery_ids))
         .order_by(deliveries.c.id)
@@ -89,6 +91,8 @@ def _words(verb: str, url: str, told: Told) -> str:
 
 
 def _told(row: Any) -> Told:
+    if row.fact_id < 0:
+        return sample(row.event_type, str(row.event_id), sub_account_id=row.sub_account_id, at=row.created_at)
     return Told(
         event_type=row.event_type,
         event_id=str(row.event_id),

@@ -1,9 +1,46 @@
 """Version 2 of the interface, a module per resource."""
 
-from fastapi import APIRouter
+from starlette.routing import BaseRoute
 
-from quillpost.api.v2 import handwriting_styles, orders, ping, send, webhooks
+from quillpost.api.v2 import (
+    account,
+    handwriting_styles,
+    image_templates,
+    mailing_lists,
+    message_templates,
+    order_changes,
+    order_items,
+    order_search,
+    order_stats,
+    orders,
+    ping,
+    recipients,
+    send,
+    stored_send,
+    sub_accounts,
+    webhooks,
+)
 
-router = APIRouter(prefix="/api/v2")
-for resource in (ping, send, orders, handwriting_styles, webhooks):
-    router.include_router(resource.router)
+# One router within another would be worked out anew for every application.
+routes: list[BaseRoute] = [
+    route
+    for resource in (
+        ping,
+        send,
+        stored_send,
+        order_search,
+        order_stats,
+        orders,
+        order_changes,
+        order_items,
+        mailing_lists,
+        recipients,
+        handwriting_styles,
+        image_templates,
+        message_templates,
+        webhooks,
+        sub_accounts,
+        account,
+    )
+    for route in resource.router.routes
+]

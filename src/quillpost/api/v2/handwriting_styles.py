@@ -5,12 +5,12 @@ from fastapi import APIRouter, Depends, Request, Response
 from quillpost.api.answers import answer
 from quillpost.api.docs import errors
 from quillpost.api.needs import Parts, may
-from quillpost.api.route import V2Route
+from quillpost.api.route import PREFIX, V2Route
 from quillpost.api.v2.schemas import hands as schemas
 from quillpost.api.v2.shapes import base_of
 from quillpost.composition.samples import sample_version
 
-router = APIRouter(route_class=V2Route, tags=["Handwriting"])
+router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Handwriting"])
 
 
 @router.get(

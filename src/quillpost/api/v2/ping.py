@@ -3,18 +3,20 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Response
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
 from quillpost.accounts.rules import Caller
 from quillpost.api.answers import answer
 from quillpost.api.docs import errors
 from quillpost.api.needs import caller_of
-from quillpost.api.route import V2Route
+from quillpost.api.route import PREFIX, V2Route
 
-router = APIRouter(route_class=V2Route, tags=["Service"])
+router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Service"])
 
 
 class Pong(BaseModel):
+    model_config = ConfigDict(json_schema_extra={"examples": [{"message": "pong", "test_mode": True}]})
+
     message: str
     test_mode: bool
 

@@ -1,24 +1,26 @@
-"""Sending mail."""
+"""Sending mail, and asking what it would cost: one pair of endpoints for each piece."""
 
-from typing import Annotated, Any
+from collections.abc import Callable
+from typing import Annotated, Any, NamedTuple
 
-from fastapi import APIRouter, Body, Depends, Request, Response
+from fastapi import APIRouter, Body, Depends, Response
 
 from quillpost.accounts.rules import Caller
-from quillpost.accounts.service import read_sub_account
-from quillpost.api.answers import answer
+from quillpost.accounts.service import tenant
+from quillpost.api.answers import answer, header_text
 from quillpost.api.bodies import ReadRequest
 from quillpost.api.docs import BODY_ERRORS, errors
 from quillpost.api.needs import OneUnit, Parts, may
-from quillpost.api.route import V2Route
-from quillpost.api.v2.schemas.send import PreviewResponse, SendResponse
-from quillpost.api.v2.send_body import SendPostcard
-from quillpost.api.v2.shapes import base_of, inline_shape, send_shape
+from quillpost.api.route import PREFIX, V2Route
+from quillpost.api.v2.schemas.send import EstimateResponse, PreviewResponse, SendResponse
+from quillpost.api.v2.send_body import SendBody, SendCard, SendLetter, SendPostcard
+from quillpost.api.v2.sending import carry_out, draft_of, show
+from quillpost.audience.rules import NO_ADDRESS, REPEATED, SAME_ADDRESS, SUPPRESSED
 from quillpost.orders import sending
-from quillpost.orders.examining import examine_wish
-from quillpost.orders.preparing import Draft, prepare
+from quillpost.orders.pieces import LETTER, MAGNACARD, NOTECARD, POSTCARD, WINDOWLESS_LETTER, Piece
+from quillpost.orders.preparing import Draft
 
-router = APIRouter(route_class=V2Route, tags=["Send"])
+router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Send"])
 
 EXAMPLE = {
     "recipients": [
@@ -33,70 +35,125 @@ EXAMPLE = {
     "message": "Hi %FIRST_NAME%, thank you for stopping by!",
     "metadata": {"crm_id": 4711},
 }
+EXAMPLES: Any = {"one": {"summary": "To one recipient", "value": EXAMPLE}}
+LETTER_EXAMPLES: Any = EXAMPLES | {
+    "pdf": {
+        "summary": "A PDF that is the whole letter, to a saved list",
+        "value": {"mailing_list_ids": [7], "pdf_only_url": "https://example.com/letter.pdf"},
+    }
+}
 
 MaySend = Annotated[Caller, Depends(may("send:write"))]
+ReadBody = Callable[..., SendBody]
 
 
-@router.post(
-    "/send/postcard",
-    response_model=SendResponse | PreviewResponse,
-    responses=errors(*BODY_ERRORS),
-    summary="Send a postcard",
+def postcard_body(body: Annotated[SendPostcard, Body(openapi_examples=EXAMPLES)]) -> SendBody:
+    return body
+
+
+def letter_body(body: Annotated[SendLetter, Body(openapi_examples=LETTER_EXAMPLES)]) -> SendBody:
+    return body
+
+
+def card_body(body: Annotated[SendCard, Body(openapi_examples=EXAMPLES)]) -> SendBody:
+    return body
+
+
+class Offer(NamedTuple):
+    """A piece that can be sent, what it is called, and its body with who reads it."""
+
+    piece: Piece
+    title: str
+    body: type[SendBody]
+    read: ReadBody
+
+
+OFFERS = (
+    Offer(POSTCARD, "a postcard", SendPostcard, postcard_body),
+    Offer(LETTER, "a letter in a windowed envelope", SendLetter, letter_body),
+    Offer(WINDOWLESS_LETTER, "a letter in a closed envelope", SendLetter, letter_body),
+    Offer(NOTECARD, "a folded notecard in an envelope", SendCard, card_body),
+    Offer(MAGNACARD, "a magnet card", SendCard, card_body),
 )
-def send_postcard(
-    request: ReadRequest,
-    body: Annotated[SendPostcard, Body(openapi_examples={"one": {"value": EXAMPLE}})],
-    who: MaySend,
-    parts: Parts,
-    unit: OneUnit,
-) -> Response:
-    """Send a postcard to everyone in the audience, or with `preview` = true see how it will look."""
+
+
+def _offer(offer: Offer) -> None:
+    """The endpoints of one piece; only the first of its names is described."""
+    piece, title, read = offer.piece, offer.title, offer.read
+
+    def send(
+        request: ReadRequest,
+        body: Annotated[SendBody, Depends(read)],
+        who: MaySend,
+        parts: Parts,
+        unit: OneUnit,
+    ) -> Response:
+        draft = draft_of(piece, body, who, parts)
+        if body.preview:
+            return name_ignored(show(request, draft, who, parts, unit), body, request.understood)
+        sent, _ = carry_out(request, draft, who, parts, unit)
+        return name_ignored(sent, body, request.understood)
+
+    def estimate(
+        request: ReadRequest, body: Annotated[SendBody, Depends(read)], who: MaySend, parts: Parts
+    ) -> Response:
+        draft = draft_of(piece, body, who, parts)
+        return name_ignored(answer(_estimate(draft, who, parts)), body, request.understood)
+
+    for path in piece.paths:
+        described, name = path == piece.paths[0], path.replace("-", "_")
+        router.post(
+            f"/send/{path}",
+            operation_id=f"send_{name}",
+            response_model=SendResponse | PreviewResponse,
+            responses=errors(*BODY_ERRORS),
+            summary=f"Send {title}",
+            description=f"Send {title} to everyone in the audience, or with `preview` = true see how it will"
+            " look.",
+            include_in_schema=described,
+        )(send)
+        router.post(
+            f"/estimate/{path}",
+            operation_id=f"estimate_{name}",
+            response_model=EstimateResponse,
+            responses=errors(*BODY_ERRORS),
+            summary=f"What sending {title} would cost",
+            description="The body of a send, checked in every respect; nothing is stored.",
+            include_in_schema=described,
+        )(estimate)
+
+
+for each in OFFERS:
+    _offer(each)
+
+
+def name_ignored(response: Response, body: SendBody, sent: Any) -> Response:
+    """The answer, with what of the call changed nothing."""
+    ignored = body.ignored_fields(sent)
+    if ignored:
+        response.headers["X-Ignored-Fields"] = header_text(", ".join(ignored))
+    return response
+
+
+def _estimate(draft: Draft, who: Caller, parts: Parts) -> dict[str, Any]:
     now = parts.clock()
-    wish, faults = body.wish(parts.limits, now=now)
-    wish, people = examine_wish(
-        wish, styles=parts.studio.hands.styles, check_url=parts.check_url, known_faults=faults
-    )
-    world = parts.worlds[who.mode]
-    draft = prepare(
-        parts.db,
-        who,
-        wish,
-        people,
-        studio=parts.studio,
-        fetcher=parts.fetcher,
-        indicia=world.indicia[wish.mail_class],
-        now=now,
-    )
-    ignored = body.ignored_fields(request.understood)
-    headers = {"X-Ignored-Fields": ", ".join(ignored)} if ignored else {}
-    if draft.warnings:
-        headers["X-Warnings"] = "; ".join(draft.warnings)
-    if body.preview:
-        return answer(_preview(request, draft, who, parts, unit), headers=headers)
-    return answer(_place(request, draft, who, parts, unit), headers=headers)
-
-
-def _place(request: Request, draft: Draft, who: Caller, parts: Parts, unit: OneUnit) -> dict[str, Any]:
-    now = parts.clock()
-    pictures = sending.keep_pictures(parts.db, parts.shelf, who, draft, now=now)
-    order = sending.place(
-        unit.tx, who, parts.shelf, draft, pictures, review=parts.worlds[who.mode].review, now=now
-    )
-    return send_shape(
-        request,
-        order,
-        recipients=[inline_shape(person) for person, _, _ in draft.people],
-        sub_account=read_sub_account(unit.tx, order.sub_account_id),
-    )
-
-
-def _preview(request: Request, draft: Draft, who: Caller, parts: Parts, unit: OneUnit) -> dict[str, Any]:
-    now = parts.clock()
-    sides = sending.draw(parts.studio, parts.shelf, draft, qr_base=parts.press.qr_base, now=now)
-    sending.record_sides(unit.tx, parts.shelf, who, draft, sides, now=now)
-    links = [
-        base_of(request) + parts.shelf.path(side.picture.id, expires=now + sending.PREVIEWS_LAST)
-        for side in sides
-    ]
-    data = {"previews": links, "sides": [side.name for side in sides]}
-    return {"success": True, "code": 200, "message": "OK", "data": data}
+    mails_at = sending.due_at(draft, review=parts.worlds[who.mode].review, now=now)
+    with parts.db.transaction(tenant(who)) as tx:
+        found = sending.reach(tx, who, draft, mails_at=mails_at, lock=False)
+    home_price = draft.tariff.unit_cents("US") or 0
+    return {
+        "message": "OK",
+        "data": {
+            "type": draft.wish.type,
+            "total_recipients": found.pieces,
+            "suppressed": found.refused(SUPPRESSED) + found.listed.suppressed,
+            "duplicates": found.refused(SAME_ADDRESS, REPEATED) + found.listed.duplicates,
+            "undeliverable": found.refused(NO_ADDRESS) + found.listed.undeliverable,
+            # What all have in common, or what they come to on the average.
+            "unit_price": round(found.cents / found.pieces) if found.pieces else home_price,
+            "leads_fee": 0,
+            "authorization_total": found.cents,
+            "test_mode": who.is_testing,
+            "warnings": draft.warnings + found.warnings,
+        },
+    }

@@ -1,23 +1,24 @@
-"""The body of a send, and the wish it makes."""
+"""The bodies of sends, and the calls they make. A field that a piece does not use is not in its body."""
 
-import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AliasChoices, BeforeValidator, Field
 
-from quillpost.api.bodies import Flag, Id, Text, Whole
+from quillpost.api.bodies import DIGITS, Body, Flag, Id, Text, Whole
 from quillpost.api.v2.inline_recipients import InlineRecipient, unknown_fields
-from quillpost.audience.rules import EMAIL, LONGEST
+from quillpost.api.v2.notified import Notified
 from quillpost.composition.content import ReturnAddress
 from quillpost.kit import exact_json
-from quillpost.kit.errors import Refused
-from quillpost.orders.rules import Wish, postcard_type
+from quillpost.orders.calls import Call, Faults
+from quillpost.orders.pieces import Piece
 from quillpost.parts import Limits
 
 LATEST_SCHEDULE = timedelta(days=366)
-TEXT_MESSAGE = re.compile(r"\+[0-9]{8,15}@sms")
+MOST_LISTS = 100
+NO_RADIUS = "This installation has no address data for radius searches."
+STANDS_ALONE = "A radius_search stands alone: leave out recipients and mailing_list_ids."
 
 
 def _object(value: object) -> object:
@@ -26,52 +27,47 @@ def _object(value: object) -> object:
     return value
 
 
-def _addresses(value: object) -> object:
-    """An array, or one text with commas."""
-    if isinstance(value, str):
-        return [part.strip() for part in value.split(",") if part.strip()]
-    return value
-
-
-def _reachable(text: str) -> str:
-    """An e-mail address, or a phone that takes text messages."""
-    if len(text) > LONGEST or not (EMAIL.fullmatch(text) or TEXT_MESSAGE.fullmatch(text)):
-        raise ValueError("This is neither an e-mail address nor of the form +15125550100@sms.")
-    return text
-
-
 def _given(text: str | None) -> str | None:
     """A blank field is as good as none."""
     return (text or "").strip() or None
 
 
-Notified = Annotated[Text, AfterValidator(_reachable)]
+Metadata = Annotated[
+    dict[str, Any] | None,
+    BeforeValidator(_object),
+    Field(description="Yours: returned to the letter, never printed. At most 8,192 bytes as JSON."),
+]
+Schedule = Annotated[
+    Text | None,
+    Field(
+        description="ISO 8601: the order waits, cancellable, until then.", examples=["2026-12-01T09:00:00Z"]
+    ),
+]
 
 
-class SendPostcard(BaseModel):
-    """A postcard to everyone in the audience."""
-
-    model_config = ConfigDict(strict=True, extra="allow", populate_by_name=True)
+class SendBody(Body):
+    """What every send may say."""
 
     preview: Flag = Field(False, description="Answer with PNG links; no order is made.")
     recipients: list[InlineRecipient] | None = Field(None, description="Whom to mail to, at most 5,000.")
-    mailing_list_ids: list[Id] | None = Field(
+    mailing_list_ids: Annotated[list[Id], Field(max_length=MOST_LISTS)] | None = Field(
         None,
         validation_alias=AliasChoices("mailing_list_ids", "mailing_lists"),
-        description="Saved lists: not in this release yet, so every id is unknown.",
+        description="Saved lists to mail to; may be combined with recipients.",
     )
     radius_search: dict[str, Any] | None = Field(
         None, description="The nearest to an address: not in this release yet."
     )
-    size: Literal["4x6", "6x9", "6x11"] = Field("4x6", description="Inches, finished.")
     front_image_url: Text | None = Field(
         None,
-        description="PNG or JPEG for the front, which may hold variables, as ~FIRST_NAME~; else it is plain.",
+        description="PNG or JPEG for the front of a card, or under the cover of a letter. It may hold"
+        " variables, as ~FIRST_NAME~; without a front a card is plain, or shows the sub account's branding.",
+        examples=["https://example.com/front.png"],
     )
     image_template: Id | None = Field(
         None,
         validation_alias=AliasChoices("image_template", "image_template_id"),
-        description="A saved front: not in this release yet, so every id is unknown.",
+        description="A saved front.",
     )
     message: Text | None = Field(
         None,
@@ -81,42 +77,41 @@ class SendPostcard(BaseModel):
     message_template: Id | None = Field(
         None,
         validation_alias=AliasChoices("message_template", "message_template_id"),
-        description="A saved message: not in this release yet, so every id is unknown.",
+        description="A saved message with its settings; what the call says itself wins.",
     )
-    custom_background_image: Text | None = Field(
-        None, description="PNG or JPEG for the back. May hold variables, as ~FIRST_NAME~."
+    use_custom_background: Flag = Field(
+        True, description="False: neither the template's nor the sub account's background is printed."
     )
-    use_custom_background: Flag = Field(True, description="False: the background is left out.")
     send_standard_mail: Flag = Field(False, description="Standard mail instead of first class; US only.")
-    handwriting_style: Whole = Field(
-        1,
+    handwriting_style: Whole | None = Field(
+        None,
         validation_alias=AliasChoices("handwriting_style", "handwriting_style_id"),
-        description="The hand's id.",
+        description="The hand's id; 1 when neither the call nor its template says.",
     )
-    handwriting_color: Text = Field(
-        "blue", description="blue, black, green, purple, red, #rrggbb, rgb() or rgba()."
+    handwriting_color: Text | None = Field(
+        None, description="blue (when nothing is said), black, green, purple, red, #rrggbb, rgb() or rgba()."
     )
-    handwriting_realism: Flag = Field(True, description="Words drift and lean a little, as a person's do.")
-    font_size: Literal["auto", "large", "medium", "small"] = Field(
-        "auto", description="auto is the largest that fits."
+    handwriting_realism: Flag | None = Field(
+        None, description="Words drift and lean a little, as a person's do; true when nothing is said."
+    )
+    font_size: Literal["auto", "large", "medium", "small"] | None = Field(
+        None, description="auto, the largest that fits, when nothing is said."
     )
     qrcode_url: Text | None = Field(
         None, description="Where the printed QR code leads; variables are filled for each recipient."
     )
-    metadata: Annotated[dict[str, Any] | None, BeforeValidator(_object)] = Field(
-        None, description="Yours: returned to the letter, never printed. At most 8,192 bytes as JSON."
-    )
+    metadata: Metadata = None
     sub_account_id: Id | None = Field(
         None,
         validation_alias=AliasChoices("sub_account_id", "sub_account"),
         description="The sub account that sends.",
     )
-    notification_emails: Annotated[list[Notified] | None, BeforeValidator(_addresses)] = Field(
+    notification_emails: Notified | None = Field(
         None,
         validation_alias=AliasChoices("notification_emails", "email_additional"),
         description="Kept for scans, which a later release tells of; an array, or one text with commas.",
     )
-    return_name: Text | None = Field(None, description="Return address; else the account's is used.")
+    return_name: Text | None = Field(None, description="Return address; else the sub account's or account's.")
     return_address: Text | None = Field(None, description="Street and number.")
     return_address2: Text | None = Field(None, description="Unit.")
     return_city: Text | None = Field(None, description="City.")
@@ -128,15 +123,11 @@ class SendPostcard(BaseModel):
     return_postal_code: Text | None = Field(None, description="ZIP or postal code.")
     append_or_current_resident: Flag = Field(False, description='Adds "or current resident".')
     allow_duplicates: Flag = Field(
-        False, description="Stored; the rule against repeats within 36 hours that it lifts comes later."
+        False, description="Mail to addresses too that had the same piece within the last 36 hours."
     )
-    schedule_for: Text | None = Field(
-        None,
-        description="ISO 8601: the order waits, cancellable, until then.",
-        examples=["2026-12-01T09:00:00Z"],
-    )
-    preview_recipient: Whole | None = Field(
-        None, ge=0, description="Whose piece a preview shows, counted from 0."
+    schedule_for: Schedule = None
+    preview_recipient: Annotated[int, Field(ge=0), DIGITS] | None = Field(
+        None, description="Whose piece a preview shows, counted from 0."
     )
 
     def ignored_fields(self, sent: Any) -> list[str]:
@@ -144,31 +135,27 @@ class SendPostcard(BaseModel):
         rows = sent.get("recipients") if isinstance(sent, Mapping) else None
         return sorted(self.model_extra or ()) + unknown_fields(rows)
 
-    def wish(self, limits: Limits, *, now: datetime) -> tuple[Wish, dict[str, list[str]]]:
-        """The same in our own terms, and what is wrong with the call so far."""
-        faults: dict[str, list[str]] = {}
-        recipients = self._audience(limits, faults)
-        message = self._message(limits, faults)
-        metadata = self._metadata(limits, faults)
-        schedule_for = self._schedule(faults, now=now)
-        parts_of_it = (self.return_address2, self.return_city, self.return_state, self.return_postal_code)
-        if any(map(_given, parts_of_it)) and not _given(self.return_address):
-            faults["return_address"] = ["Give the street as well, or none of it: the account's is used then."]
-        if self.preview_recipient is not None and self.preview_recipient >= max(1, len(recipients)):
-            faults["preview_recipient"] = ["There is no such recipient; the first one is 0."]
-        wish = Wish(
-            type=postcard_type(self.size),
-            size=self.size,
+    def call(self, piece: Piece, limits: Limits, *, now: datetime) -> tuple[Call, Faults]:
+        """The same in our own terms, and what is wrong with it so far."""
+        faults: Faults = {}
+        recipients = self._recipients(limits, faults)
+        self._check_message(limits, faults)
+        self._check_return_address(faults)
+        call = Call(
+            piece=piece,
             recipients=recipients,  # type: ignore[arg-type]
-            message=message,
+            mailing_list_ids=self.mailing_list_ids or (),
+            message=self.message,
+            message_template_id=self.message_template,
+            image_template_id=self.image_template,
+            front_image_url=_given(self.front_image_url),
+            use_custom_background=self.use_custom_background,
             style=self.handwriting_style,
             handwriting_color=self.handwriting_color,
             handwriting_realism=self.handwriting_realism,
             font_size=self.font_size,
+            qrcode_url=_given(self.qrcode_url),
             sub_account_id=self.sub_account_id,
-            front_image_url=self.front_image_url or None,
-            background_url=(self.custom_background_image or None) if self.use_custom_background else None,
-            qrcode_url=self.qrcode_url or None,
             return_address=ReturnAddress(
                 name=_given(self.return_name),
                 address=_given(self.return_address),
@@ -181,58 +168,109 @@ class SendPostcard(BaseModel):
             append_or_current_resident=self.append_or_current_resident,
             allow_duplicates=self.allow_duplicates,
             notification_emails=self.notification_emails or (),
-            metadata=metadata,
-            schedule_for=schedule_for,
+            metadata=metadata_text(self.metadata, limits, faults),
+            schedule_for=schedule(self.schedule_for, faults, now=now),
             preview_recipient=self.preview_recipient,
+            **self.of_its_own(),
         )
-        return wish, faults
+        return call, faults
 
-    def _audience(self, limits: Limits, faults: dict[str, list[str]]) -> list[InlineRecipient]:
-        if self.mailing_list_ids:
-            raise Refused("Mailing List Does Not Exist")
+    def of_its_own(self) -> dict[str, Any]:
+        """What this piece's body says beyond the others', by the names of a call."""
+        return {}
+
+    def _recipients(self, limits: Limits, faults: Faults) -> list[InlineRecipient]:
+        given = self.recipients or []
         if self.radius_search is not None:
-            faults["radius_search"] = ["This installation has no address data for radius searches."]
-            return []
-        if not self.recipients:
-            faults["recipients"] = ["Give at least one recipient."]
-            return []
-        if len(self.recipients) > limits.inline_recipients:
-            most = limits.inline_recipients
-            faults["recipients"] = [f"At most {most:,} recipients in one call; save a mailing list for more."]
-        return self.recipients
+            faults["radius_search"] = [STANDS_ALONE if given or self.mailing_list_ids else NO_RADIUS]
+        check_recipients(given, limits, faults)
+        if self.preview_recipient is not None and self.preview_recipient >= max(1, len(given)):
+            faults["preview_recipient"] = ["There is no such recipient; the first one is 0."]
+        return given
 
-    def _message(self, limits: Limits, faults: dict[str, list[str]]) -> str:
-        if self.message_template is not None:
-            raise Refused("Message Template does not exist")
-        if self.image_template is not None:
-            raise Refused("Image Template does not exist")
-        if not self.message or not self.message.strip():
-            faults["message"] = ["Give a message, or a message_template."]
-            return ""
-        if len(self.message) > limits.message_characters:
+    def _check_message(self, limits: Limits, faults: Faults) -> None:
+        if len(self.message or "") > limits.message_characters:
             faults["message"] = [f"At most {limits.message_characters:,} characters, please."]
-        return self.message
 
-    def _metadata(self, limits: Limits, faults: dict[str, list[str]]) -> str | None:
-        if self.metadata is None:
-            return None
-        written = exact_json.write(self.metadata)
-        size = len(written.encode())
-        if size > limits.metadata_bytes:
-            faults["metadata"] = [
-                f"metadata takes {size:,} bytes as JSON; at most {limits.metadata_bytes:,} are kept."
-            ]
-        return written
+    def _check_return_address(self, faults: Faults) -> None:
+        parts_of_it = (self.return_address2, self.return_city, self.return_state, self.return_postal_code)
+        if any(map(_given, parts_of_it)) and not _given(self.return_address):
+            faults["return_address"] = ["Give the street as well, or none of it: the account's is used then."]
 
-    def _schedule(self, faults: dict[str, list[str]], *, now: datetime) -> datetime | None:
-        if not self.schedule_for:
-            return None
-        try:
-            at = datetime.fromisoformat(self.schedule_for)
-        except ValueError:
-            faults["schedule_for"] = ["Write an ISO 8601 date and time, such as 2026-12-01T09:00:00Z."]
-            return None
-        at = at if at.tzinfo else at.replace(tzinfo=UTC)
-        if not now <= at <= now + LATEST_SCHEDULE:
-            faults["schedule_for"] = ["This must lie in the future, at most a year ahead."]
-        return at
+
+class SendCard(SendBody):
+    """A notecard or a magnacard to everyone in the audience."""
+
+    custom_background_image: Text | None = Field(
+        None,
+        description="PNG or JPEG for the back, or the inside of a folded card. May hold variables.",
+        examples=["https://example.com/back.png"],
+    )
+
+    def of_its_own(self) -> dict[str, Any]:
+        return {"background_url": _given(self.custom_background_image)}
+
+
+class SendPostcard(SendCard):
+    """A postcard to everyone in the audience."""
+
+    size: Literal["4x6", "6x9", "6x11"] = Field("4x6", description="Inches, finished.")
+
+    def of_its_own(self) -> dict[str, Any]:
+        return super().of_its_own() | {"size": self.size}
+
+
+class SendLetter(SendBody):
+    """A letter to everyone in the audience."""
+
+    additional_pages_url: Text | None = Field(
+        None,
+        validation_alias=AliasChoices("additional_pages_url", "additional_pages"),
+        description="A PDF of letter pages that follow the cover.",
+        examples=["https://example.com/pages.pdf"],
+    )
+    pdf_only_url: Text | None = Field(
+        None,
+        description="A PDF that is the whole letter: it needs no message and no front.",
+        examples=["https://example.com/letter.pdf"],
+    )
+
+    def of_its_own(self) -> dict[str, Any]:
+        return {
+            "additional_pages_url": _given(self.additional_pages_url),
+            "pdf_only_url": _given(self.pdf_only_url),
+        }
+
+
+def check_recipients(given: Sequence[object] | None, limits: Limits, faults: Faults) -> None:
+    if len(given or ()) > limits.inline_recipients:
+        most = limits.inline_recipients
+        faults["recipients"] = [f"At most {most:,} recipients in one call; save a mailing list for more."]
+
+
+def metadata_text(metadata: dict[str, Any] | None, limits: Limits, faults: Faults) -> str | None:
+    """Metadata as it is kept: as it came, to the letter."""
+    if metadata is None:
+        return None
+    written = exact_json.write(metadata)
+    size = len(written.encode())
+    if size > limits.metadata_bytes:
+        faults["metadata"] = [
+            f"metadata takes {size:,} bytes as JSON; at most {limits.metadata_bytes:,} are kept."
+        ]
+    return written
+
+
+def schedule(text: str | None, faults: Faults, *, now: datetime) -> datetime | None:
+    """When an order is to be made, if not at once."""
+    if not text:
+        return None
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        faults["schedule_for"] = ["Write an ISO 8601 date and time, such as 2026-12-01T09:00:00Z."]
+        return None
+    at = at if at.tzinfo else at.replace(tzinfo=UTC)
+    if not now <= at <= now + LATEST_SCHEDULE:
+        faults["schedule_for"] = ["This must lie in the future, at most a year ahead."]
+    return at

@@ -1,21 +1,27 @@
 """Orders and items on the wire, key for key as the interface has them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
 
 from fastapi import Request
 
-from quillpost.accounts.service import SubAccount
+from quillpost.accounts.sub_accounts import SubAccount
 from quillpost.api.answers import verbatim
+from quillpost.api.v2 import sub_accounts
 from quillpost.audience.rules import Person
 from quillpost.kit.times import iso, plain_time
+from quillpost.orders.pieces import display_type
+from quillpost.orders.reading import Step
 from quillpost.orders.records import Item, Order
-from quillpost.orders.rules import ItemStatus, display_type
+from quillpost.orders.rules import ItemStatus
+from quillpost.orders.search import Found
+from quillpost.orders.stats import Totals
 from quillpost.parts import Parts
 
 PROOF_LINK = timedelta(days=7)
+PICTURES_LAST = timedelta(days=3650)
+"""Counted from a moment that does not change, so that a picture has one address for good."""
 
 
 def base_of(request: Request) -> str:
@@ -34,7 +40,7 @@ def order_shape(request: Request, parts: Parts, order: Order) -> dict[str, Any]:
         "type": order.type,
         "display_type": display_type(order.type, order.size),
         "style": order.style,
-        "front_image": front_image(base, order),
+        "front_image": front_image(base, parts, order),
         "high_quality_preview": base + proof,
         "authorization_total": order.authorization_total,
         "grand_total": order.grand_total,
@@ -52,13 +58,20 @@ def order_shape(request: Request, parts: Parts, order: Order) -> dict[str, Any]:
     }
 
 
-def front_image(base: str, order: Order) -> str:
-    """The caller's picture, or that of the plain front which is printed without one."""
-    return order.front_image_url or f"{base}/art/postcard-{order.size}.png"
+def front_image(base: str, parts: Parts, order: Order) -> str:
+    """The caller's picture, the template's, or that of the front which is printed without one."""
+    if order.front_image_url is not None:
+        return order.front_image_url
+    if order.front_file_id is not None:
+        return base + parts.shelf.path(order.front_file_id, expires=order.created_at + PICTURES_LAST)
+    if order.brand is not None:
+        return base + parts.shelf.path(f"front-{order.id}", expires=order.created_at + PICTURES_LAST)
+    return f"{base}/art/{order.piece}.png"
 
 
 def send_shape(
     request: Request,
+    parts: Parts,
     order: Order,
     *,
     recipients: Sequence[Mapping[str, Any]],
@@ -73,7 +86,7 @@ def send_shape(
         "leads_fee": order.leads_fee,
         "mailing_list_ids_used": ",".join(map(str, order.mailing_list_ids)),
         "handwriting_color": order.handwriting_color,
-        "front_image": front_image(base_of(request), order),
+        "front_image": front_image(base_of(request), parts, order),
         "message": order.message,
         "append_or_current_resident": order.append_or_current_resident,
         "type": order.type,
@@ -115,10 +128,7 @@ def inline_shape(person: Person) -> dict[str, str | None]:
 
 
 def sub_account_shape(sub_account: SubAccount | None) -> dict[str, Any] | None:
-    if sub_account is None:
-        return None
-    shown = asdict(sub_account)
-    return {"id": shown.pop("id"), "user_id": shown.pop("account_id"), **shown}
+    return None if sub_account is None else sub_accounts.shape(sub_account)
 
 
 def recipient_shape(item: Item) -> dict[str, Any]:
@@ -150,15 +160,57 @@ def item_shape(item: Item) -> dict[str, Any]:
     }
 
 
+def item_read_shape(item: Item, steps: Sequence[Step]) -> dict[str, Any]:
+    """An item by itself."""
+    events = [
+        {
+            "status": step.status.value,
+            "previous_status": step.previous and step.previous.value,
+            "at": iso(step.at),
+        }
+        for step in steps
+    ]
+    return item_shape(item) | {"order_id": item.order_id, "events": events}
+
+
+def search_shape(request: Request, parts: Parts, found: Found) -> dict[str, Any]:
+    return {
+        "matched_order_items": [item_shape(item) | {"order_id": item.order_id} for item in found.items],
+        "orders": [order_shape(request, parts, order) for order in found.orders],
+        "truncated": found.is_cut,
+    }
+
+
+def counters(tally: Mapping[ItemStatus, int], *, scans: int, multi_scans: int) -> dict[str, int]:
+    """The eleven counters of pieces, of one order or of many."""
+    return {status.tally: tally[status] for status in ItemStatus} | {
+        "scans": scans,
+        "multi_scans": multi_scans,
+    }
+
+
+def stats_shape(totals: Totals) -> dict[str, Any]:
+    return {
+        **counters(totals.tally, scans=totals.scans, multi_scans=totals.multi_scans),
+        "total_cost": dollars(totals.cents),
+        "total_requests": totals.orders,
+        "total_sent": totals.sent,
+    }
+
+
+def dollars(cents: int) -> str:
+    """Money as a person reads it."""
+    return f"${cents // 100:,}.{cents % 100:02d}"
+
+
 def track_shape(
     shown: Mapping[str, Any], order: Order, *, failed: Sequence[Item], returned: Sequence[Item]
 ) -> dict[str, Any]:
-    stats = {status.tally: order.tally[status] for status in ItemStatus}
     return {
         "data": {
             "id": order.id,
             "order": shown,
-            "stats": stats | {"scans": order.total_scans, "multi_scans": order.multi_scans},
+            "stats": counters(order.tally, scans=order.total_scans, multi_scans=order.multi_scans),
             "errors": [recipient_shape(item) | {"failure": item.failure} for item in failed],
             "returned": [recipient_shape(item) | {"failure": item.failure} for item in returned],
         }

@@ -6,26 +6,33 @@ from fastapi import APIRouter, Depends, Path, Request, Response
 from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field
 
 from quillpost.accounts.rules import Caller
-from quillpost.accounts.service import require_sub_account
+from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.api.answers import answer, linked
 from quillpost.api.bodies import Body, Id, Text
 from quillpost.api.docs import BODY_ERRORS, errors
 from quillpost.api.idempotency import HOLDS_SECRET
 from quillpost.api.needs import AskedPage, InTx, Parts, SubAccountFilter, id_in_path, may
-from quillpost.api.route import V2Route
+from quillpost.api.route import PREFIX, V2Route
 from quillpost.api.v2.schemas import webhooks as schemas
 from quillpost.api.v2.schemas.common import Message
-from quillpost.kit.errors import Invalid, Refused
+from quillpost.kit.errors import Invalid
 from quillpost.kit.times import iso
 from quillpost.webhooks import service, store
 from quillpost.webhooks.rules import EVENT_TYPES, EVERY_TYPE
 
-router = APIRouter(route_class=V2Route, tags=["Webhooks"])
+router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Webhooks"])
 
 MAY_READ = [Depends(may("webhooks:read"))]
 MAY_WRITE = [Depends(may("webhooks:write"))]
 MayWrite = Annotated[Caller, Depends(may("webhooks:write"))]
 WebhookId = Annotated[str, Path(description="The subscription's id.", json_schema_extra={"type": "integer"})]
+
+
+TO = "Where events go: a public http or https address."
+OF = "One of the four events, or * for all."
+HOW = "How they go: post with a JSON body, or get with the same as query parameters."
+ONLY_SUB_ACCOUNT = "Only orders of this sub account; null: of all."
+ONLY_LIST = "Only orders to this mailing list; null: to anyone."
 
 
 def _event(value: object) -> object:
@@ -42,22 +49,41 @@ def _lower(value: object) -> object:
     return value.lower() if isinstance(value, str) else value
 
 
+EventName = Annotated[
+    str, BeforeValidator(_event), Field(json_schema_extra={"enum": [*EVENT_TYPES, EVERY_TYPE]})
+]
+Verb = Annotated[Literal["post", "get"], BeforeValidator(_lower)]
+EVENT_NAMES = AliasChoices("type", "event", "events")
+
+
 class NewWebhook(Body):
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"url": "https://example.com/hook", "type": "*"}]},
     )
 
-    url: Text = Field(max_length=2_000, examples=["https://example.com/hook"])
-    type: Annotated[str, BeforeValidator(_event)] = Field(
-        validation_alias=AliasChoices("type", "event", "events"),
-        description="One of the four events, or * for all.",
-        examples=["order_item.delivered"],
-    )
-    verb: Annotated[Literal["post", "get"], BeforeValidator(_lower)] = "post"
-    description: Text | None = Field(None, max_length=500)
-    sub_account_id: Id | None = None
-    mailing_list_id: Id | None = None
+    url: Text = Field(max_length=2_000, description=TO, examples=["https://example.com/hook"])
+    type: EventName = Field(validation_alias=EVENT_NAMES, description=OF, examples=["order_item.delivered"])
+    verb: Verb = Field("post", description=HOW)
+    description: Text | None = Field(None, max_length=500, description="Yours.")
+    sub_account_id: Id | None = Field(None, description=ONLY_SUB_ACCOUNT)
+    mailing_list_id: Id | None = Field(None, description=ONLY_LIST)
     mode: Literal["test", "live"] | None = Field(None, description="The token's own, if given.")
+
+
+class ChangedWebhook(Body):
+    """What is not named stays; null where there must be something is refused."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"url": "https://example.com/new-hook", "description": None}]},
+    )
+
+    url: Text = Field(default_factory=str, max_length=2_000, description=TO)
+    type: EventName = Field(default_factory=str, validation_alias=EVENT_NAMES, description=OF)
+    verb: Verb = Field("post", description=HOW)
+    description: Text | None = Field(None, max_length=500, description="Yours; null clears it.")
+    sub_account_id: Id | None = Field(None, description=ONLY_SUB_ACCOUNT)
+    mailing_list_id: Id | None = Field(None, description=ONLY_LIST)
+    mode: Literal["test", "live"] | None = Field(None, description="As it is: it cannot change.")
 
 
 def shape(webhook: store.Webhook) -> dict[str, Any]:
@@ -87,13 +113,11 @@ def shape(webhook: store.Webhook) -> dict[str, Any]:
 )
 def create_webhook(body: NewWebhook, who: MayWrite, tx: InTx, parts: Parts) -> Response:
     """Events are signed with the secret in this answer, which is shown this once."""
-    wrong = parts.check_url(body.url)
-    if wrong is not None:
-        raise Invalid({"url": [wrong]})
+    faults = {"url": [wrong]} if (wrong := parts.check_url(body.url)) else {}
     if body.mode not in (None, who.mode):
-        raise Invalid({"mode": [f"Use a {body.mode} token to subscribe to {body.mode} events."]})
-    if body.mailing_list_id is not None:
-        raise Refused("Mailing List Does Not Exist")
+        faults["mode"] = [f"Use a {body.mode} token to subscribe to {body.mode} events."]
+    if faults:
+        raise Invalid(faults)
     webhook, secret = service.subscribe(
         tx,
         who,
@@ -103,6 +127,7 @@ def create_webhook(body: NewWebhook, who: MayWrite, tx: InTx, parts: Parts) -> R
         verb=body.verb,
         description=body.description,
         sub_account_id=body.sub_account_id,
+        mailing_list_id=body.mailing_list_id,
         now=parts.clock(),
     )
     return answer(
@@ -136,6 +161,27 @@ def read_webhook(webhook_id: WebhookId, tx: InTx) -> Response:
     return answer(shape(store.read_webhook(tx, id_in_path(webhook_id))))
 
 
+@router.put(
+    "/webhooks/{webhook_id}",
+    response_model=schemas.WebhookShape,
+    responses=errors(404, *BODY_ERRORS),
+    summary="Change a subscription",
+)
+def change_webhook(
+    webhook_id: WebhookId, body: ChangedWebhook, who: MayWrite, tx: InTx, parts: Parts
+) -> Response:
+    """What is not named stays, the secret always. Deliveries that wait go out to the new address."""
+    changes = body.given()
+    webhook = store.read_webhook(tx, id_in_path(webhook_id))
+    faults = {"url": [wrong]} if "url" in changes and (wrong := parts.check_url(body.url)) else {}
+    if changes.pop("mode", None) not in (None, webhook.mode):
+        faults["mode"] = [f"This subscription stays {webhook.mode}: make another with a {body.mode} token."]
+    if faults:
+        raise Invalid(faults)
+    changed = service.change(tx, who, webhook.id, changes, now=parts.clock())
+    return answer(shape(changed), headers=body.notices())
+
+
 @router.delete(
     "/webhooks/{webhook_id}",
     response_model=Message,
@@ -147,3 +193,41 @@ def delete_webhook(webhook_id: WebhookId, tx: InTx) -> Response:
     """Deliveries that wait are dropped with it."""
     store.delete_webhook(tx, id_in_path(webhook_id))
     return answer({"message": "success"})
+
+
+@router.post(
+    "/webhooks/{webhook_id}/pause",
+    response_model=schemas.WebhookShape,
+    responses=errors(404, 409),
+    dependencies=MAY_WRITE,
+    summary="Pause a subscription",
+)
+def pause_webhook(webhook_id: WebhookId, tx: InTx, parts: Parts) -> Response:
+    """Events wait until it is resumed. Pausing twice is pausing once."""
+    return answer(shape(service.pause(tx, id_in_path(webhook_id), now=parts.clock())))
+
+
+@router.post(
+    "/webhooks/{webhook_id}/resume",
+    response_model=schemas.WebhookShape,
+    responses=errors(404, 409),
+    dependencies=MAY_WRITE,
+    summary="Resume a subscription",
+)
+def resume_webhook(webhook_id: WebhookId, tx: InTx, parts: Parts) -> Response:
+    """Events that waited go out in their order. One that is failing or disabled is active again too."""
+    return answer(shape(service.resume(tx, id_in_path(webhook_id), now=parts.clock())))
+
+
+@router.post(
+    "/webhooks/{webhook_id}/test",
+    response_model=schemas.WebhookTried,
+    responses=errors(400, 404, 409),
+    dependencies=MAY_WRITE,
+    summary="Send a sample event",
+)
+def try_webhook(webhook_id: WebhookId, tx: InTx, parts: Parts) -> Response:
+    """An event of the subscription's own type, signed and delivered like every other. Its order and its
+    piece have the id 0 and do not exist."""
+    event_id, event_type = service.send_sample(tx, id_in_path(webhook_id), now=parts.clock())
+    return answer({"message": "success", "event_id": event_id, "event_type": event_type})

@@ -9,7 +9,9 @@ from quillpost.composition.hands.plain import Lettering
 from quillpost.composition.hands.vocabulary import Vocabulary
 from quillpost.composition.marks.qr import QrEncoder, draw_qr
 from quillpost.composition.pages import front, furniture, giftcard
+from quillpost.composition.pages.branded_front import Brand, draw_branded_front
 from quillpost.composition.pages.layout import Passage, Sizes
+from quillpost.composition.pages.placed import PlacedPicture
 from quillpost.composition.pages.sides import QR_QUIET, Side
 
 _PASSAGES_A_PIECE = 3
@@ -34,13 +36,18 @@ def to_trim(side: Side) -> bytes:
     return b"1 0 0 1 %.2f %.2f cm\n" % (side.bleed, side.bleed) if side.bleed else b""
 
 
-def shared(side: Side, design: Design, art: bytes, vocabulary: Vocabulary, face: Lettering) -> bytes:
+def shared(
+    side: Side,
+    design: Design,
+    art: bytes,
+    logo: PlacedPicture | None,
+    vocabulary: Vocabulary,
+    face: Lettering,
+) -> bytes:
     """What every copy has on this side; `art` draws the picture, or is empty without one."""
     parts = [art]
-    if side.art == "front" and not art and side.message is None:
-        greeting = front.Penned(*vocabulary.line(front.GREETING))
-        paper = side.art_area or side.bleed_box
-        parts.append(front.draw_plain_front(side.shown, paper, greeting, design.sender, face))
+    if side.is_cover and not art:
+        parts.append(_own_front(side, design, logo, vocabulary, face))
     if side.divider:
         parts.append(furniture.draw_divider(side.divider))
     if side.return_address and not side.handwritten:
@@ -116,6 +123,18 @@ def masked(area: Box, holes: Sequence[Box]) -> bytes:
 def white(box: Box) -> bytes:
     """A quiet panel, so that a reader finds its contrast over any background."""
     return b"q 1 g %b f Q\n" % furniture.rectangle(box)
+
+
+def _own_front(
+    side: Side, design: Design, logo: PlacedPicture | None, vocabulary: Vocabulary, face: Lettering
+) -> bytes:
+    """A cover without art: its sender's branding, or plain."""
+    greeting = front.greeting_in(vocabulary)
+    paper = side.art_area or side.bleed_box
+    if design.branding is None:
+        return front.draw_plain_front(side.shown, paper, greeting, design.sender, face)
+    brand = Brand(design.branding, logo, design.sender)
+    return draw_branded_front(side.shown, paper, greeting, brand, face)
 
 
 def _has_art(side: Side, design: Design) -> bool:

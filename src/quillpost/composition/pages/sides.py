@@ -42,6 +42,11 @@ class Side:
         return self.trim.grown(self.bleed)
 
     @property
+    def is_cover(self) -> bool:
+        """Whether this is the front of a card, which without art gets one of ours."""
+        return self.art == "front" and self.message is None
+
+    @property
     def is_personal(self) -> bool:
         """Whether anything on this side differs from one recipient to the next."""
         return any((self.message, self.address, self.barcode, self.qr, self.card))

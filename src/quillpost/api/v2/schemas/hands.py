@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 
 class HandwritingStyle(BaseModel):
@@ -18,4 +18,21 @@ class HandwritingStyle(BaseModel):
 
 
 class HandwritingStyles(BaseModel):
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "data": [
+                        {
+                            "handwriting_style_id": 1,
+                            "name": "Zeyada",
+                            "sample": "https://mail.example.com/hands/1.png?v=0f3c5d7e9b1a",
+                            "type": "AI",
+                        }
+                    ]
+                }
+            ]
+        }
+    )
+
     data: list[HandwritingStyle]

@@ -2,17 +2,86 @@
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
-from quillpost.api.v2.schemas.common import Links, Meta, Moment, Money
+from quillpost.api.v2.schemas.common import Links, Meta, Moment, Money, linked_example
 
 ItemStatusName = Literal[
     "Processing", "Printed", "In Transit", "In Local Area", "Processed for Delivery", "Delivered",
     "Re-routed", "Returned to Sender", "Failed",
 ]  # fmt: skip
 
+ORDER: dict[str, Any] = {
+    "id": 1001,
+    "message": "Hi %FIRST_NAME%, thank you for stopping by!",
+    "size": "4x6",
+    "sub_account_id": None,
+    "type": "postcard",
+    "display_type": "Postcard-4x6",
+    "style": 1,
+    "front_image": "https://mail.example.com/art/postcard-4x6.png",
+    "high_quality_preview": "https://mail.example.com/files/5f3c.proof.9b1a",
+    "authorization_total": 109,
+    "grand_total": 109,
+    "order_total": 109,
+    "total_estimated_recipients": 1,
+    "total_recipients": 1,
+    "recipient_count": 1,
+    "status": "Fulfilled",
+    "method": "api",
+    "cancellable": False,
+    "total_scans": 0,
+    "metadata": {"campaign": "spring", "customer": 42},
+    "created_at": "2026-05-01T09:30:00Z",
+    "updated_at": "2026-05-06T16:02:11Z",
+}
+RECIPIENT: dict[str, Any] = {
+    "name": "Jane Doe",
+    "company": None,
+    "address": "12 Main St",
+    "address2": None,
+    "city": "Austin",
+    "province": "TX",
+    "postal_code": "78701",
+    "country": "US",
+    "email": "jane@example.com",
+    "phone": None,
+    **{f"custom{n}": None for n in range(1, 11)},
+}
+ITEM: dict[str, Any] = {
+    "id": 5001,
+    "status": "Delivered",
+    "delivery_date": "2026-05-06",
+    "scans": 0,
+    "failure": None,
+    "recipient": RECIPIENT,
+    "giftcard": None,
+    "created_at": "2026-05-01T09:30:00Z",
+}
+EVENTS: list[dict[str, Any]] = [
+    {"status": "Processing", "previous_status": None, "at": "2026-05-01T09:30:00Z"},
+    {"status": "Printed", "previous_status": "Processing", "at": "2026-05-02T08:00:00Z"},
+    {"status": "In Transit", "previous_status": "Printed", "at": "2026-05-03T19:40:00Z"},
+    {"status": "Delivered", "previous_status": "In Transit", "at": "2026-05-06T16:02:11Z"},
+]
+STATS: dict[str, Any] = {
+    "processing": 0,
+    "printed": 0,
+    "in_transit": 0,
+    "in_local_area": 0,
+    "processed_for_delivery": 0,
+    "delivered": 1,
+    "re_routed": 0,
+    "returned_to_sender": 0,
+    "failed": 0,
+    "scans": 0,
+    "multi_scans": 0,
+}
+
 
 class OrderShape(BaseModel):
+    model_config = ConfigDict(json_schema_extra={"examples": [ORDER]})
+
     id: int
     message: str
     size: str | None = Field(description="Only on postcards.")
@@ -38,6 +107,8 @@ class OrderShape(BaseModel):
 
 
 class OrderRead(OrderShape):
+    model_config = ConfigDict(json_schema_extra={"examples": [ORDER | {"warnings": []}]})
+
     warnings: list[str] = Field(description="What deserves a look, or why the order is held.")
 
 
@@ -74,6 +145,8 @@ class GiftcardShape(BaseModel):
 
 
 class ItemShape(BaseModel):
+    model_config = ConfigDict(json_schema_extra={"examples": [ITEM]})
+
     id: int
     status: ItemStatusName
     delivery_date: str | None
@@ -107,20 +180,83 @@ class TrackData(BaseModel):
 
 
 class TrackResponse(BaseModel):
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"data": {"id": 1001, "order": ORDER, "stats": STATS, "errors": [], "returned": []}}]
+        }
+    )
+
     data: TrackData
 
 
 class CancelResponse(BaseModel):
+    model_config = ConfigDict(json_schema_extra={"examples": [{"order": ORDER | {"status": "Cancelled"}}]})
+
     order: OrderShape
 
 
 class OrderPage(BaseModel):
+    model_config = ConfigDict(json_schema_extra={"examples": [linked_example("/orders/list", ORDER)]})
+
     data: list[OrderShape]
     links: Links
     meta: Meta
 
 
 class ItemPage(BaseModel):
+    model_config = ConfigDict(json_schema_extra={"examples": [linked_example("/orders/1001/items", ITEM)]})
+
     data: list[ItemShape]
     links: Links
     meta: Meta
+
+
+class ItemEvent(BaseModel):
+    status: ItemStatusName
+    previous_status: ItemStatusName | None
+    at: Moment
+
+
+class ItemRead(ItemShape):
+    model_config = ConfigDict(json_schema_extra={"examples": [ITEM | {"order_id": 1001, "events": EVENTS}]})
+
+    order_id: int
+    events: list[ItemEvent] = Field(description="Where the piece has been, oldest first.")
+
+
+class FoundItem(ItemShape):
+    model_config = ConfigDict(json_schema_extra={"examples": [ITEM | {"order_id": 1001}]})
+
+    order_id: int
+
+
+class SearchResponse(BaseModel):
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "matched_order_items": [ITEM | {"order_id": 1001}],
+                    "orders": [ORDER],
+                    "truncated": False,
+                }
+            ]
+        }
+    )
+
+    matched_order_items: list[FoundItem] = Field(description="Newest first, at most 10,000.")
+    orders: list[OrderShape] = Field(description="The orders of these items, each once, newest first.")
+    truncated: bool = Field(description="Whether more items match than are shown.")
+
+
+class OrderStats(Stats):
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [STATS | {"total_cost": "$1.09", "total_requests": 1, "total_sent": 1}]
+        }
+    )
+
+    total_cost: str = Field(
+        description="What the orders cost that were not cancelled.", examples=["$1,234.56"]
+    )
+    total_requests: int = Field(description="Orders.")
+    total_sent: int = Field(description="Pieces that were printed, or came further.")

@@ -3,7 +3,9 @@ create unique index recipients_address on recipients (mailing_list_id, address_k
     where address_key is not null;
 create index recipients_updated on recipients (mailing_list_id, updated_at, id);
 create index recipients_key on recipients (account_id, address_key) where address_key is not null;
-create index recipients_email on recipients (account_id, lower(email)) where email is not null;
+-- Under row-level security only an index over a plain column is open to a tenant: lower() might tell.
+alter table recipients add column email_key text generated always as (lower(email)) stored;
+create index recipients_email on recipients (account_id, email_key) where email_key is not null;
 create index mailing_lists_suppression on mailing_lists (account_id) where is_suppression_list;
 
 -- Whoever writes recipients need not think of their list's total.
@@ -48,15 +50,24 @@ alter table items
 
 drop index orders_account;
 create index orders_account on orders (account_id, mode, id desc) include (sub_account_id);
+create index orders_type on orders (account_id, mode, type, id desc) include (sub_account_id);
 create index orders_status on orders (account_id, mode, status, id desc) include (sub_account_id);
 create index orders_created on orders (account_id, mode, created_at desc, id desc) include (sub_account_id);
 create index orders_metadata on orders using gin (metadata_index jsonb_path_ops)
     where metadata_index is not null;
+drop index items_order;
+create index items_order on items (order_id, id) include (account_id, mode, sub_account_id, status);
+drop index items_account;
+create index items_account on items (account_id, mode, id desc) include (sub_account_id);
 create index items_address on items (account_id, mode, address_key text_pattern_ops, creative_key)
     where address_key is not null;
 create index items_name on items (account_id, mode, lower(name) text_pattern_ops) where name is not null;
 create index items_email on items (account_id, mode, lower(email)) where email is not null;
 create index orders_files on orders (front_file_id) where front_file_id is not null;
+create index orders_pending on orders (id) where audience_pending;
+
+-- Most orders have no metadata: none of them needs to be tried.
+alter function jsonb_or_null(text) strict;
 
 -- How many orders there are, kept in as many rows as senders rarely meet in: none waits for another's commit.
 create table order_counts (
@@ -94,7 +105,7 @@ select account_id, mode, coalesce(sub_account_id, 0), type, 0, count(*) from ord
 
 -- A send that waits for whoever opens its address; the answer is kept with the order, in one transaction.
 create table stored_sends (
-    id uuid primary key default gen_random_uuid(),
+    id uuid primary key,
     account_id bigint not null references accounts on delete cascade,
     sub_account_id bigint references sub_accounts on delete cascade,
     mode text not null check (mode in ('test', 'live')),
@@ -134,7 +145,7 @@ grant select, insert, update, delete on order_counts, stored_sends to quillpost_
 -- own suppression lists, and yet they hold: so these two look with the owner's eyes, at this account alone.
 create function suppressions(p_sub_account bigint) returns table (address_key text, email text)
 language sql stable security definer set search_path = pg_catalog, public as $$
-    select r.address_key, case when r.address_key is null then lower(r.email) end
+    select r.address_key, case when r.address_key is null then r.email_key end
       from mailing_lists l join recipients r on r.mailing_list_id = l.id
      where l.account_id = nullif(current_setting('app.account_id', true), '')::bigint
        and l.is_suppression_list
@@ -161,7 +172,7 @@ begin
                     where r.account_id = account and r.address_key = p.key and r.mailing_list_id = any(lists))
         or exists (select 1 from recipients r
                     where r.account_id = account and r.address_key is null
-                      and lower(r.email) = lower(p.email) and r.mailing_list_id = any(lists));
+                      and r.email_key = lower(p.email) and r.mailing_list_id = any(lists));
 end $$;
 
 -- Eight letters and digits that a person can copy from paper, as the service itself mints them.

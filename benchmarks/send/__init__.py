@@ -1,0 +1,1 @@
+"""What a send costs in processor time, against what nobody could do without."""

@@ -1,0 +1,128 @@
+"""Sub accounts: an account's branches, each with a return address, branding and backgrounds of its own."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from quillpost.accounts.rules import Caller
+from quillpost.database import Tx
+from quillpost.database.tables import sub_accounts
+from quillpost.kit.errors import Forbidden, NotFound, Refused
+
+MOST = 10_000
+"""Sub accounts of one account: their list is answered whole."""
+
+BACKGROUNDS = (
+    "message_background_url",
+    "postcard6x9_background_url",
+    "notecard_background_url",
+    "windowedletter_background_url",
+    "windowlessletter_background_url",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SubAccount:
+    """`branding` and `backgrounds` hold what is set, by the interface's own names."""
+
+    id: int
+    account_id: int
+    title: str
+    return_name: str | None
+    return_address: str | None
+    return_address2: str | None
+    return_city: str | None
+    return_state: str | None
+    return_postal_code: str | None
+    branding: Mapping[str, Any]
+    backgrounds: Mapping[str, str]
+    created_at: datetime
+    updated_at: datetime
+
+
+_COLUMNS = [sub_accounts.c[field.name] for field in fields(SubAccount)]
+
+# One that has gone and kept its history is unknown from then on.
+_IS_THERE = sub_accounts.c.deleted_at.is_(None)
+
+
+def read_sub_account(tx: Tx, sub_account_id: int | None) -> SubAccount | None:
+    """The caller's own sub account, if there is such a one."""
+    if sub_account_id is None:
+        return None
+    row = tx.execute(sa.select(*_COLUMNS).where(sub_accounts.c.id == sub_account_id, _IS_THERE)).first()
+    return None if row is None else SubAccount(*row)
+
+
+def find_sub_account(tx: Tx, sub_account_id: int) -> SubAccount:
+    """The same where it has to be there."""
+    found = read_sub_account(tx, sub_account_id)
+    if found is None:
+        raise NotFound
+    return found
+
+
+def require_sub_account(tx: Tx, sub_account_id: int) -> None:
+    """Raise unless it is one of the caller's own: unknown and another's answer alike.
+
+    It stays until this transaction ends: what is written for it finds it there.
+    """
+    found = tx.execute(
+        sa.select(sub_accounts.c.id)
+        .where(sub_accounts.c.id == sub_account_id, _IS_THERE)
+        .with_for_update(read=True, key_share=True)
+    ).first()
+    if found is None:
+        raise Refused("Sub Account ID does not exist")
+
+
+def list_sub_accounts(tx: Tx) -> Sequence[SubAccount]:
+    """All that the caller may see, the oldest first."""
+    rows = tx.execute(sa.select(*_COLUMNS).where(_IS_THERE).order_by(sub_accounts.c.id))
+    return [SubAccount(*row) for row in rows]
+
+
+def create_sub_account(tx: Tx, who: Caller, columns: Mapping[str, Any], *, now: datetime) -> SubAccount:
+    if who.sub_account_id is not None:
+        raise Forbidden("This token is limited to one sub account: it cannot make others.")
+    if tx.execute(sa.select(sa.func.count()).select_from(sub_accounts).where(_IS_THERE)).scalar_one() >= MOST:
+        raise Refused(f"An account has at most {MOST:,} sub accounts.")
+    made = tx.execute(
+        sa.insert(sub_accounts)
+        .values(
+            account_id=who.account_id,
+            **{"branding": {}, "backgrounds": {}, **columns},
+            created_at=now,
+            updated_at=now,
+        )
+        .returning(*_COLUMNS)
+    ).one()
+    return SubAccount(*made)
+
+
+def lock_sub_account(tx: Tx, sub_account_id: int, *, for_removal: bool = False) -> SubAccount:
+    """The sub account, which nobody else changes before this transaction ends, nor, `for_removal`, uses."""
+    row = tx.execute(
+        sa.select(*_COLUMNS)
+        .where(sub_accounts.c.id == sub_account_id, _IS_THERE)
+        .with_for_update(key_share=not for_removal)
+    ).first()
+    if row is None:
+        raise NotFound
+    return SubAccount(*row)
+
+
+def change_sub_account(
+    tx: Tx, sub_account_id: int, columns: Mapping[str, Any], *, now: datetime
+) -> SubAccount:
+    """Write over what is named; the rest stays."""
+    changed = tx.execute(
+        sa.update(sub_accounts)
+        .where(sub_accounts.c.id == sub_account_id)
+        .values(**columns, updated_at=now)
+        .returning(*_COLUMNS)
+    ).one()
+    return SubAccount(*changed)

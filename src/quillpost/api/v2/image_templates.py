@@ -1,0 +1,260 @@
+"""Saved images for fronts."""
+
+from datetime import timedelta
+from typing import Annotated, Any, get_args
+
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from pydantic import AfterValidator, AliasChoices, ConfigDict, Field, PlainValidator
+from pydantic.json_schema import SkipJsonSchema
+
+from quillpost.accounts.rules import Caller
+from quillpost.accounts.service import tenant
+from quillpost.accounts.sub_accounts import require_sub_account
+from quillpost.api.answers import answer, linked
+from quillpost.api.bodies import MULTIPART, Body, Id, Upload
+from quillpost.api.docs import BODY_ERRORS, errors
+from quillpost.api.needs import AskedPage, InTx, OneUnit, Parts, SubAccountFilter, id_in_path, may
+from quillpost.api.route import PREFIX, UploadRoute
+from quillpost.api.v2.schemas import image_templates as schemas
+from quillpost.api.v2.schemas.common import Message
+from quillpost.api.v2.schemas.image_templates import ImageType
+from quillpost.api.v2.shapes import base_of
+from quillpost.api.v2.template_fields import MaybeText, Name, not_null
+from quillpost.creative import templates
+from quillpost.creative.images import FetchedPicture, Wanted, fetch_images, uploaded_image
+from quillpost.creative.kept_images import keep_image, read_image, record_image
+from quillpost.creative.templates import ImageTemplate
+from quillpost.creative.wording import LONGEST_URL
+from quillpost.database import Tenant
+from quillpost.kit.errors import Invalid
+from quillpost.kit.times import plain_time
+
+router = APIRouter(prefix=PREFIX, route_class=UploadRoute, tags=["Image templates"])
+
+MAY_READ = [Depends(may("templates:read"))]
+MayWrite = Annotated[Caller, Depends(may("templates:write"))]
+TemplateId = Annotated[str, Path(description="The template's id.", json_schema_extra={"type": "integer"})]
+ItsType = Annotated[ImageType | None, Query(description="Only templates of this type.")]
+
+LINKS_LAST = timedelta(days=3_652)
+"""Counted from the template's creation: its link is the same text on every read."""
+
+
+def _picture(value: object) -> str | Upload:
+    if isinstance(value, Upload):
+        return value
+    if isinstance(value, str) and value.strip():
+        return str(value).strip()
+    raise ValueError(f"Give the URL of a PNG or JPEG, or upload one as {MULTIPART}.")
+
+
+AsText = Annotated[str, Field(max_length=LONGEST_URL)]
+Picture = Annotated[str | Upload, PlainValidator(_picture, json_schema_input_type=AsText)]
+MaybePicture = Annotated[str | Upload | None, PlainValidator(_picture, json_schema_input_type=AsText)]
+IMAGE = "The URL of a PNG or JPEG; or, in a form with files, the file itself."
+DESIGN_TOOL = "Its identifier in a design tool of yours."
+SUB_ACCOUNT = "The sub account that it belongs to."
+
+
+class NewImageTemplate(Body):
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"type": "postcard", "name": "Spring sale", "image": "https://example.com/spring.png"}
+            ]
+        }
+    )
+
+    type: ImageType = Field(description="The piece that it is the front of.")
+    name: Name = Field(description="Yours; it is not printed.")
+    image: Picture = Field(validation_alias=AliasChoices("image", "image_url"), description=IMAGE)
+    design_tool_id: MaybeText = Field(None, description=DESIGN_TOOL)
+    sub_account_id: Id | None = Field(
+        None, validation_alias=AliasChoices("sub_account_id", "sub_account"), description=SUB_ACCOUNT
+    )
+
+
+class ImageTemplateChanges(Body):
+    """What is not named stays."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"name": "Summer sale"}]})
+
+    type: Annotated[ImageType | SkipJsonSchema[None], AfterValidator(not_null)] = Field(
+        None, description="The piece that it is the front of."
+    )
+    name: Annotated[Name | SkipJsonSchema[None], AfterValidator(not_null)] = Field(
+        None, description="Yours; not printed."
+    )
+    image: MaybePicture = Field(None, validation_alias=AliasChoices("image", "image_url"), description=IMAGE)
+    design_tool_id: MaybeText = Field(None, description=DESIGN_TOOL)
+    sub_account_id: Id | None = Field(
+        None, validation_alias=AliasChoices("sub_account_id", "sub_account"), description=SUB_ACCOUNT
+    )
+
+
+def _with_files(example: dict[str, Any], *, required: list[str]) -> dict[str, Any]:
+    """How the description shows the form that brings the file."""
+    form = {
+        "type": "object",
+        "required": required,
+        "properties": {
+            "type": {"type": "string", "enum": list(get_args(ImageType))},
+            "name": {"type": "string", "maxLength": 255},
+            "image": {"type": "string", "format": "binary", "description": "A PNG or JPEG."},
+            "design_tool_id": {"type": "string", "maxLength": 255, "description": DESIGN_TOOL},
+            "sub_account_id": {"type": "integer", "minimum": 1, "description": SUB_ACCOUNT},
+        },
+    }
+    return {"requestBody": {"content": {MULTIPART: {"schema": form, "example": example}}}}
+
+
+def shape(request: Request, parts: Parts, template: ImageTemplate) -> dict[str, Any]:
+    link = parts.shelf.path(template.image_file_id, expires=template.created_at + LINKS_LAST)
+    return {
+        "id": template.id,
+        "user_id": template.account_id,
+        "sub_account_id": template.sub_account_id,
+        "type": template.type,
+        "name": template.name,
+        "image": base_of(request) + link,
+        "design_tool_id": template.design_tool_id,
+        "created_at": plain_time(template.created_at),
+        "updated_at": plain_time(template.updated_at),
+    }
+
+
+def _fetched(parts: Parts, given: str | Upload) -> FetchedPicture:
+    if isinstance(given, Upload):
+        return uploaded_image(given.body, field="image")
+    wrong = parts.check_url(given)
+    if wrong is not None:
+        raise Invalid({"image": [wrong]})
+    return fetch_images(parts.fetcher, [Wanted(given, "image")])[0]
+
+
+def _notices(body: Body, picture: FetchedPicture | None) -> dict[str, str]:
+    notes = picture.notes if picture is not None else ()
+    warnings = {"X-Warnings": "; ".join(f"image: {note}" for note in notes)} if notes else {}
+    return body.notices() | warnings
+
+
+@router.post(
+    "/image-templates",
+    status_code=201,
+    response_model=schemas.ImageTemplateShape,
+    responses=errors(*BODY_ERRORS),
+    openapi_extra=_with_files(
+        {"type": "postcard", "name": "Spring sale", "image": "(the bytes of spring.png)"},
+        required=["type", "name", "image"],
+    ),
+    summary="Save an image",
+)
+def create_image_template(
+    request: Request, body: NewImageTemplate, who: MayWrite, parts: Parts, unit: OneUnit
+) -> Response:
+    """The image comes by its URL, or as a file of a form; it is checked, and kept as it will print."""
+    now = parts.clock()
+    with parts.db.transaction(tenant(who)) as tx:
+        home = templates.home_of(tx, who, body.sub_account_id)
+    picture = _fetched(parts, body.image)
+    image = keep_image(parts.db, parts.shelf, Tenant(who.account_id, home), picture, now=now)
+    record_image(unit.tx, parts.shelf, image, now=now)
+    template = templates.insert_image_template(
+        unit.tx,
+        {
+            "account_id": who.account_id,
+            "sub_account_id": home,
+            "type": body.type,
+            "name": body.name,
+            "image_file_id": image.id,
+            "design_tool_id": body.design_tool_id,
+        },
+        now=now,
+    )
+    return answer(shape(request, parts, template), status=201, headers=_notices(body, picture))
+
+
+@router.get(
+    "/image-templates",
+    response_model=schemas.ImageTemplatePage,
+    responses=errors(400, 422),
+    dependencies=MAY_READ,
+    summary="List saved images, newest first",
+)
+def list_image_templates(
+    request: Request,
+    tx: InTx,
+    parts: Parts,
+    asked: AskedPage,
+    sub_account_id: SubAccountFilter,
+    type: ItsType = None,  # noqa: A002
+) -> Response:
+    """Filter by type and sub account."""
+    if sub_account_id is not None:
+        require_sub_account(tx, sub_account_id)
+    page = templates.list_image_templates(tx, asked, sub_account_id=sub_account_id, type=type)
+    return linked(request, page, lambda template: shape(request, parts, template))
+
+
+@router.get(
+    "/image-templates/{template_id}",
+    response_model=schemas.ImageTemplateShape,
+    responses=errors(404),
+    dependencies=MAY_READ,
+    summary="Read a saved image",
+)
+def read_image_template(request: Request, template_id: TemplateId, tx: InTx, parts: Parts) -> Response:
+    """`image` is a URL that needs no token, and stays the same until the image is changed."""
+    return answer(shape(request, parts, templates.read_image_template(tx, id_in_path(template_id))))
+
+
+@router.put(
+    "/image-templates/{template_id}",
+    response_model=schemas.ImageTemplateShape,
+    responses=errors(404, *BODY_ERRORS),
+    openapi_extra=_with_files({"image": "(the bytes of summer.png)"}, required=[]),
+    summary="Change a saved image",
+)
+def update_image_template(
+    request: Request,
+    template_id: TemplateId,
+    body: ImageTemplateChanges,
+    who: MayWrite,
+    parts: Parts,
+    unit: OneUnit,
+) -> Response:
+    """What is not named stays. Orders that were made with the earlier image keep it."""
+    now, number = parts.clock(), id_in_path(template_id)
+    changes = body.given()
+    with parts.db.transaction(tenant(who)) as tx:
+        before = templates.read_image_template(tx, number)
+        home = before.sub_account_id
+        if "sub_account_id" in changes:
+            home = changes["sub_account_id"] = templates.home_of(tx, who, body.sub_account_id)
+    given = changes.pop("image", None)
+    picture = None if given is None else _fetched(parts, given)
+    if picture is not None or home != before.sub_account_id:
+        image = keep_image(
+            parts.db,
+            parts.shelf,
+            Tenant(who.account_id, home),
+            picture or read_image(parts.db, parts.shelf, tenant(who), before.image_file_id),
+            now=now,
+        )
+        record_image(unit.tx, parts.shelf, image, now=now)
+        changes["image_file_id"] = image.id
+    template = templates.update_image_template(unit.tx, number, changes, now=now)
+    return answer(shape(request, parts, template), headers=_notices(body, picture))
+
+
+@router.delete(
+    "/image-templates/{template_id}",
+    response_model=Message,
+    responses=errors(400, 404),
+    summary="Delete a saved image",
+)
+def delete_image_template(template_id: TemplateId, who: MayWrite, parts: Parts) -> Response:
+    """Not while an order that is reviewing or paused uses it, be it a test order or a live one."""
+    with parts.db.transaction(Tenant(who.account_id, who.sub_account_id)) as tx:
+        templates.delete_image_template(tx, id_in_path(template_id))
+    return answer({"message": "success"})

@@ -1,0 +1,258 @@
+"""Mailing lists, suppression lists among them: making, reading, changing, merging and exporting them."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi.responses import StreamingResponse
+from pydantic import AfterValidator, AliasChoices, ConfigDict, Field
+
+from quillpost.accounts.rules import Caller
+from quillpost.accounts.service import tenant
+from quillpost.accounts.sub_accounts import require_sub_account
+from quillpost.api.answers import answer, linked
+from quillpost.api.bodies import NOT_BLANK, Body, Flag, Id, Text
+from quillpost.api.docs import BODY_ERRORS, errors
+from quillpost.api.idempotency import HOLDS_SECRET
+from quillpost.api.needs import AskedPage, InTx, Parts, SubAccountFilter, id_in_path, may
+from quillpost.api.route import PREFIX, V2Route
+from quillpost.api.v2.audience_shapes import list_shape, new_list_shape
+from quillpost.api.v2.schemas import mailing_lists as schemas
+from quillpost.api.v2.schemas.common import Message
+from quillpost.audience import list_keeping, lists
+from quillpost.audience.export import csv_chunks
+from quillpost.kit.errors import Invalid
+from quillpost.parts import Parts as ServiceParts
+
+router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Mailing lists"])
+
+LONGEST = 300
+LONGEST_URL = 2_000
+
+MAY_READ = [Depends(may("lists:read"))]
+MAY_WRITE = [Depends(may("lists:write"))]
+MayRead = Annotated[Caller, Depends(may("lists:read"))]
+MayWrite = Annotated[Caller, Depends(may("lists:write"))]
+ListId = Annotated[str, Path(description="The list's id.", json_schema_extra={"type": "integer"})]
+PartOfIt = Annotated[
+    Text | None, Query(max_length=LONGEST, description="Only lists with this in their description.")
+]
+SECRET = {HOLDS_SECRET: "yes"}
+
+
+def _named(text: str) -> str:
+    if not text.strip():
+        raise ValueError("Give the list a description.")
+    return text.strip()
+
+
+def _words(text: str | None) -> str | None:
+    """A blank field is as good as none."""
+    return (text or "").strip() or None
+
+
+Description = Annotated[Text, Field(json_schema_extra={"pattern": NOT_BLANK}), AfterValidator(_named)]
+
+
+class ListFields(Body):
+    """What both a new list and a changed one may have."""
+
+    qrcode_url: Annotated[Text | None, AfterValidator(_words)] = Field(
+        None, max_length=LONGEST_URL, description="Where QR codes on mail to this list lead."
+    )
+    sub_account_id: Id | None = Field(
+        None,
+        validation_alias=AliasChoices("sub_account_id", "sub_account"),
+        description="The sub account that it belongs to; null is none.",
+    )
+
+    def columns(self, parts: ServiceParts) -> dict[str, Any]:
+        """What was named, or what is wrong with it."""
+        wrong = parts.check_url(self.qrcode_url) if self.qrcode_url else None
+        if wrong is not None:
+            raise Invalid({"qrcode_url": [wrong]})
+        return self.given()
+
+
+class NewMailingList(ListFields):
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"description": "Open house visitors", "type": "manual"}]}
+    )
+
+    description: Description = Field(
+        max_length=LONGEST,
+        validation_alias=AliasChoices("description", "name"),
+        description="What you call it.",
+        examples=["Open house visitors"],
+    )
+    type: schemas.ListType = Field("manual", description="Where its people come from.")
+    is_suppression_list: Flag = Field(False, description="Whoever is on it is mailed nothing.")
+
+    def columns(self, parts: ServiceParts) -> dict[str, Any]:
+        ours = {"type": self.type, "is_suppression_list": self.is_suppression_list}
+        return ours | super().columns(parts)
+
+
+class ChangedMailingList(ListFields):
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"description": "Visitors in May", "qrcode_url": None}]}
+    )
+
+    # Each default stands for "stays"; null is none of them.
+    description: Description = Field(
+        default_factory=str,
+        max_length=LONGEST,
+        validation_alias=AliasChoices("description", "name"),
+        description="What you call it.",
+    )
+    type: schemas.ListType = Field(
+        default_factory=lambda: "manual", description="Where its people come from."
+    )
+    is_suppression_list: Flag = Field(default_factory=bool, description="Whoever is on it is mailed nothing.")
+
+
+class Merge(Body):
+    model_config = ConfigDict(json_schema_extra={"examples": [{"into": 14}]})
+
+    into: Id = Field(description="The list that takes everyone in.")
+
+
+@router.get(
+    "/mailing-lists",
+    response_model=schemas.MailingListPage,
+    responses=errors(400, 422),
+    dependencies=MAY_READ,
+    summary="List mailing lists, newest first",
+)
+def list_mailing_lists(
+    request: Request,
+    tx: InTx,
+    parts: Parts,
+    asked: AskedPage,
+    sub_account_id: SubAccountFilter,
+    query: PartOfIt = None,
+) -> Response:
+    """Suppression lists are among them."""
+    if sub_account_id is not None:
+        require_sub_account(tx, sub_account_id)
+    page = lists.list_page(tx, asked, sub_account_id=sub_account_id, description=_words(query))
+    return linked(request, page, lambda each: list_shape(parts, each))
+
+
+@router.post(
+    "/mailing-lists",
+    status_code=201,
+    response_model=schemas.MailingListCreated,
+    responses=errors(*BODY_ERRORS),
+    summary="Make a mailing list",
+)
+def create_mailing_list(body: NewMailingList, who: MayWrite, tx: InTx, parts: Parts) -> Response:
+    """It is empty. Whoever is on a suppression list gets none of the account's mail."""
+    made = list_keeping.make_list(tx, who, parts.sealer, body.columns(parts), now=parts.clock())
+    return answer(new_list_shape(parts, made), status=201, headers=body.notices() | SECRET)
+
+
+@router.get(
+    "/mailing-lists/{mailing_list_id}",
+    response_model=schemas.MailingListShape,
+    responses=errors(404),
+    dependencies=MAY_READ,
+    summary="Read a mailing list",
+)
+def read_mailing_list(mailing_list_id: ListId, tx: InTx, parts: Parts) -> Response:
+    """With how many are on it, and what has become of mail to them."""
+    return answer(list_shape(parts, lists.read_list(tx, id_in_path(mailing_list_id))))
+
+
+@router.put(
+    "/mailing-lists/{mailing_list_id}",
+    response_model=schemas.MailingListShape,
+    responses=errors(404, *BODY_ERRORS),
+    summary="Change a mailing list",
+)
+def change_mailing_list(
+    mailing_list_id: ListId, body: ChangedMailingList, who: MayWrite, tx: InTx, parts: Parts
+) -> Response:
+    """What is not named stays. In another sub account its recipients are there with it. It becomes no
+    suppression list while an order waits to be sent to it."""
+    changed = list_keeping.change_list(
+        tx, who, id_in_path(mailing_list_id), body.columns(parts), now=parts.clock()
+    )
+    return answer(list_shape(parts, changed), headers=body.notices())
+
+
+@router.delete(
+    "/mailing-lists/{mailing_list_id}",
+    response_model=Message,
+    responses=errors(400, 404),
+    dependencies=MAY_WRITE,
+    summary="Delete a mailing list",
+)
+def delete_mailing_list(mailing_list_id: ListId, tx: InTx) -> Response:
+    """With its recipients and the subscriptions to its events; not while an order waits to be sent to it."""
+    list_keeping.end_list(tx, id_in_path(mailing_list_id))
+    return answer({"message": "success"})
+
+
+@router.post(
+    "/mailing-lists/{mailing_list_id}/merge",
+    response_model=schemas.MailingListShape,
+    responses=errors(404, *BODY_ERRORS),
+    dependencies=MAY_WRITE,
+    summary="Merge a mailing list into another",
+)
+def merge_mailing_list(mailing_list_id: ListId, body: Merge, tx: InTx, parts: Parts) -> Response:
+    """Everyone goes over, but for those whose address is there already and, of those without an address,
+    whose e-mail is. The emptied list is deleted, and its counts of sends and scans with it. Suppression
+    lists merge with their like alone."""
+    merged = list_keeping.merge_lists(tx, id_in_path(mailing_list_id), body.into, now=parts.clock())
+    return answer(list_shape(parts, merged), headers=body.notices() | SECRET)
+
+
+@router.post(
+    "/mailing-lists/{mailing_list_id}/dedupe",
+    response_model=schemas.DoublesRemoved,
+    responses=errors(404, 409),
+    dependencies=MAY_WRITE,
+    summary="Remove doubles from a mailing list",
+)
+def dedupe_mailing_list(mailing_list_id: ListId, tx: InTx) -> Response:
+    """An address is on a list once anyway, so this is about those without one. Of each e-mail the oldest
+    stays; and none does where someone of the same e-mail and name has an address on the list, unless it is
+    a suppression list."""
+    removed = list_keeping.drop_doubles(tx, id_in_path(mailing_list_id))
+    return answer({"message": "success", "removed": removed})
+
+
+@router.post(
+    "/mailing-lists/{mailing_list_id}/rotate-key",
+    response_model=schemas.MailingListShape,
+    responses=errors(404, 409),
+    dependencies=MAY_WRITE,
+    summary="Give a mailing list a new key",
+)
+def rotate_list_key(mailing_list_id: ListId, tx: InTx, parts: Parts) -> Response:
+    """The old `api_key` stops at once."""
+    changed = list_keeping.rotate_key(tx, parts.sealer, id_in_path(mailing_list_id), now=parts.clock())
+    return answer(list_shape(parts, changed), headers=SECRET)
+
+
+@router.get(
+    "/mailing-lists/{mailing_list_id}/export",
+    response_class=StreamingResponse,
+    responses={
+        200: {
+            "description": "A line of field names, then a line for each recipient.",
+            "content": {"text/csv": {"schema": {"type": "string"}, "example": "id,name\n340,Jane Doe\n"}},
+        },
+        **errors(404),
+    },
+    summary="Export a mailing list as CSV",
+)
+def export_mailing_list(mailing_list_id: ListId, who: MayRead, tx: InTx, parts: Parts) -> Response:
+    """Everyone, as they were added. A value that a spreadsheet would take for a formula has a ' before it."""
+    found = lists.read_list(tx, id_in_path(mailing_list_id))
+    return StreamingResponse(
+        csv_chunks(parts.db, tenant(who), found.id),
+        media_type="text/csv",
+        headers={"Content-Disposition": f'attachment; filename="mailing-list-{found.id}.csv"'},
+    )

@@ -1,0 +1,122 @@
+"""The bodies of message templates."""
+
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, AliasChoices, ConfigDict, Field
+from pydantic.json_schema import SkipJsonSchema
+
+from quillpost.api.bodies import DIGITS, Body, Flag, Id, Text, Whole
+from quillpost.api.v2.notified import Notified
+from quillpost.api.v2.schemas.message_templates import FontSize, MessageType
+from quillpost.api.v2.template_fields import MaybeText, MaybeUrl, Name, not_null
+from quillpost.creative.message_rules import GIFTCARD
+
+LONGEST_CONTENT = 100_000
+"""Far beyond what fits: how much is taken is a setting, and what fits is seen when it is sent."""
+
+LARGEST_AMOUNT = 2**31 - 1
+OLD_AMOUNT = "giftcard_amount_in_cents"
+
+
+class MessageFields(Body):
+    """What may be given on creation and changed later."""
+
+    content: Annotated[Text, Field(max_length=LONGEST_CONTENT)] | None = Field(
+        None,
+        description="The handwritten text, which may hold variables such as %FIRST_NAME%."
+        " Required unless there is a pdf_only_url.",
+    )
+    handwriting_style_id: Whole | None = Field(
+        None,
+        validation_alias=AliasChoices("handwriting_style_id", "handwriting_style"),
+        description="The hand's id.",
+    )
+    font_size: FontSize | None = Field(None, description="Of effect on hands of type AI.")
+    font_color: MaybeText = Field(
+        None, description="blue, black, green, purple, red, #rrggbb, rgb() or rgba()."
+    )
+    handwriting_realism: Flag | None = Field(None, description="Of effect on hands of type AI.")
+    additional_pages: MaybeUrl = Field(
+        None, description="A PDF whose pages follow the cover letter. Letters only."
+    )
+    pdf_only_url: MaybeUrl = Field(
+        None,
+        description="A PDF that is the whole mailer; sets skip_creative_generation. Letters only."
+        " Not shown in answers.",
+    )
+    custom_background_url: MaybeUrl = Field(
+        None,
+        description="PNG or JPEG for the back of a postcard or magnacard, or inside a notecard or gift card.",
+    )
+    qrcode_url: MaybeUrl = Field(
+        None, description="Where the printed QR code leads. May hold variables, as ~FIRST_NAME~."
+    )
+    cc_emails: Notified | None = Field(
+        None, description="Who is told of scans: e-mail addresses, or phones as +15125550100@sms."
+    )
+    giftcard_brand_code: MaybeText = Field(None, description="Required when the type is giftcard.")
+    giftcard_amount: Annotated[int, Field(ge=1, le=LARGEST_AMOUNT), DIGITS] | None = Field(
+        None, description="In cents. Required when the type is giftcard."
+    )
+    landing_page_url: MaybeUrl = Field(
+        None, description="A page that recipients must visit before they redeem. Gift cards only."
+    )
+    sub_account_id: Id | None = Field(
+        None,
+        validation_alias=AliasChoices("sub_account_id", "sub_account"),
+        description="The sub account that it belongs to.",
+    )
+
+    def told(self) -> dict[str, Any]:
+        """The named fields as a draft has them."""
+        values = self.given()
+        values.pop("sub_account_id", None)
+        if "content" in values:
+            values["content"] = values["content"] or ""
+        if "cc_emails" in values:
+            values["cc_emails"] = tuple(values["cc_emails"] or ())
+        return values
+
+    def misnamed(self, its_type: str) -> dict[str, str]:
+        """A gift card's amount under its name of earlier versions: silence would lose money."""
+        if its_type in GIFTCARD and OLD_AMOUNT in (self.model_extra or {}):
+            return {OLD_AMOUNT: "Use giftcard_amount: it is in cents, too."}
+        return {}
+
+    def notices(self, also: Iterable[str] = ()) -> dict[str, str]:
+        ignored = sorted({*(self.model_extra or {}), *also})
+        return {"X-Ignored-Fields": ", ".join(ignored)} if ignored else {}
+
+
+class NewMessageTemplate(MessageFields):
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "type": "postcard",
+                    "name": "Thank you",
+                    "content": "Hi %FIRST_NAME|friend%, thank you for stopping by!",
+                    "handwriting_style_id": 1,
+                    "qrcode_url": "https://example.com/hello",
+                    "cc_emails": ["dana@example.com"],
+                }
+            ]
+        }
+    )
+
+    type: MessageType = Field(description="The piece that it is written on.")
+    name: Name = Field(description="Yours; it is not printed.")
+
+
+class MessageTemplateChanges(MessageFields):
+    """What is not named stays, null clears."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"content": "Hi %FIRST_NAME%, see you soon!"}]})
+
+    type: Annotated[MessageType | SkipJsonSchema[None], AfterValidator(not_null)] = Field(
+        None, description="The piece that it is written on; what that has no use for is removed."
+    )
+    name: Annotated[Name | SkipJsonSchema[None], AfterValidator(not_null)] = Field(
+        None, description="Yours; not printed."
+    )

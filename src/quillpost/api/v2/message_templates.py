@@ -1,0 +1,156 @@
+"""Saved messages, with how they are written."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
+
+from quillpost.accounts.rules import Caller
+from quillpost.accounts.sub_accounts import require_sub_account
+from quillpost.api.answers import answer, linked
+from quillpost.api.docs import BODY_ERRORS, errors
+from quillpost.api.needs import AskedPage, InTx, Parts, SubAccountFilter, id_in_path, may
+from quillpost.api.route import PREFIX, V2Route
+from quillpost.api.v2.message_template_body import MessageFields, MessageTemplateChanges, NewMessageTemplate
+from quillpost.api.v2.schemas import message_templates as schemas
+from quillpost.api.v2.schemas.common import Message
+from quillpost.api.v2.schemas.message_templates import MessageType
+from quillpost.creative import templates
+from quillpost.creative.message_rules import examine_draft, unused_fields, without_unused
+from quillpost.creative.templates import MessageDraft, MessageTemplate
+from quillpost.database import Tenant
+from quillpost.kit.times import iso
+
+router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Message templates"])
+
+MAY_READ = [Depends(may("templates:read"))]
+MayWrite = Annotated[Caller, Depends(may("templates:write"))]
+TemplateId = Annotated[str, Path(description="The template's id.", json_schema_extra={"type": "integer"})]
+ItsType = Annotated[MessageType | None, Query(description="Only templates of this type.")]
+
+
+def shape(template: MessageTemplate) -> dict[str, Any]:
+    return {
+        "id": template.id,
+        "user_id": template.account_id,
+        "sub_account_id": template.sub_account_id,
+        "type": template.type,
+        "name": template.name,
+        "content": template.content,
+        "handwriting_style_id": template.handwriting_style_id,
+        "font_size": template.font_size,
+        "font_color": template.font_color,
+        "handwriting_realism": template.handwriting_realism,
+        "additional_pages": template.additional_pages,
+        "skip_creative_generation": int(template.skip_creative_generation),
+        "custom_background_url": template.custom_background_url,
+        "qrcode_url": template.qrcode_url,
+        "cc_emails": list(template.cc_emails),
+        "giftcard_brand_code": template.giftcard_brand_code,
+        "giftcard_brand_image": None,
+        "giftcard_amount": template.giftcard_amount,
+        "landing_page_url": template.landing_page_url,
+        "share_uuid": str(template.share_uuid),
+        "created_at": iso(template.created_at),
+        "updated_at": iso(template.updated_at),
+    }
+
+
+def _examined(parts: Parts, body: MessageFields, wanted: MessageDraft) -> tuple[MessageDraft, dict[str, str]]:
+    """What is saved of the wanted, and the headers that name what is not."""
+    draft = without_unused(wanted)
+    examine_draft(
+        draft,
+        styles=parts.studio.hands.styles,
+        check_url=parts.check_url,
+        most_characters=parts.limits.message_characters,
+        known_faults=body.misnamed(draft.type),
+    )
+    unused, given = unused_fields(wanted), body.given()
+    headers = body.notices(also=[name for name in unused if name in given])
+    if gone := [name for name in unused if name not in given]:
+        headers["X-Warnings"] = f"A template of type {draft.type} has no {', '.join(gone)}: removed."
+    return draft, headers
+
+
+@router.post(
+    "/message-templates",
+    status_code=201,
+    response_model=schemas.MessageTemplateShape,
+    responses=errors(*BODY_ERRORS),
+    summary="Save a message",
+)
+def create_message_template(body: NewMessageTemplate, who: MayWrite, tx: InTx, parts: Parts) -> Response:
+    """What the type has no use for is ignored, and named in `X-Ignored-Fields`."""
+    draft, headers = _examined(parts, body, MessageDraft(type=body.type, name=body.name).changed(body.told()))
+    home = templates.home_of(tx, who, body.sub_account_id)
+    template = templates.insert_message_template(
+        tx,
+        draft.columns() | {"account_id": who.account_id, "sub_account_id": home},
+        now=parts.clock(),
+    )
+    return answer(shape(template), status=201, headers=headers)
+
+
+@router.get(
+    "/message-templates",
+    response_model=schemas.MessageTemplatePage,
+    responses=errors(400, 422),
+    dependencies=MAY_READ,
+    summary="List saved messages, newest first",
+)
+def list_message_templates(
+    request: Request,
+    tx: InTx,
+    asked: AskedPage,
+    sub_account_id: SubAccountFilter,
+    type: ItsType = None,  # noqa: A002
+) -> Response:
+    """Filter by type and sub account."""
+    if sub_account_id is not None:
+        require_sub_account(tx, sub_account_id)
+    page = templates.list_message_templates(tx, asked, sub_account_id=sub_account_id, type=type)
+    return linked(request, page, shape)
+
+
+@router.get(
+    "/message-templates/{template_id}",
+    response_model=schemas.MessageTemplateShape,
+    responses=errors(404),
+    dependencies=MAY_READ,
+    summary="Read a saved message",
+)
+def read_message_template(template_id: TemplateId, tx: InTx) -> Response:
+    """Null: not set, so that whoever sends decides."""
+    return answer(shape(templates.read_message_template(tx, id_in_path(template_id))))
+
+
+@router.put(
+    "/message-templates/{template_id}",
+    response_model=schemas.MessageTemplateShape,
+    responses=errors(404, *BODY_ERRORS),
+    summary="Change a saved message",
+)
+def update_message_template(
+    template_id: TemplateId, body: MessageTemplateChanges, who: MayWrite, tx: InTx, parts: Parts
+) -> Response:
+    """What is not named stays, null clears. The whole must be right for its type afterwards."""
+    before = templates.read_message_template(tx, id_in_path(template_id), locked=True)
+    draft, headers = _examined(parts, body, before.changed(body.told()))
+    changes = draft.columns()
+    if "sub_account_id" in body.given():
+        changes["sub_account_id"] = templates.home_of(tx, who, body.sub_account_id)
+    template = templates.update_message_template(tx, before.id, changes, now=parts.clock())
+    return answer(shape(template), headers=headers)
+
+
+@router.delete(
+    "/message-templates/{template_id}",
+    response_model=Message,
+    responses=errors(400, 404),
+    summary="Delete a saved message",
+)
+def delete_message_template(template_id: TemplateId, who: MayWrite, parts: Parts) -> Response:
+    """Not while an order that is reviewing or paused uses it, be it a test order or a live one."""
+    with parts.db.transaction(Tenant(who.account_id, who.sub_account_id)) as tx:
+        templates.delete_message_template(tx, id_in_path(template_id))
+    return answer({"message": "success"})

@@ -1,0 +1,138 @@
+"""Changing an order before it is made, and sending one again."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Request, Response
+from pydantic import ConfigDict, Field
+
+from quillpost.accounts.rules import Caller
+from quillpost.accounts.service import tenant
+from quillpost.api.answers import answer, header_text
+from quillpost.api.bodies import Body, Flag, ReadRequest, Text
+from quillpost.api.docs import BODY_ERRORS, errors
+from quillpost.api.needs import InTx, OneUnit, Parts, id_in_path, may
+from quillpost.api.route import PREFIX, V2Route
+from quillpost.api.v2.inline_recipients import InlineRecipient, unknown_fields
+from quillpost.api.v2.orders import OrderId
+from quillpost.api.v2.schemas.orders import OrderRead
+from quillpost.api.v2.schemas.send import SendResponse
+from quillpost.api.v2.send import MaySend
+from quillpost.api.v2.send_body import Metadata, Schedule, check_recipients, metadata_text, schedule
+from quillpost.api.v2.sending import carry_out, draft_resolved
+from quillpost.api.v2.shapes import order_shape
+from quillpost.kit.errors import Invalid
+from quillpost.orders import store
+from quillpost.orders.calls import Faults
+from quillpost.orders.editing import Changes, edit
+from quillpost.orders.replaying import resolve_again
+
+router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Orders"])
+
+MayChange = Annotated[Caller, Depends(may("orders:write"))]
+
+
+class ChangedOrder(Body):
+    """What is to be different; what is not named stays."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"message": "See you soon!", "schedule_for": "2026-12-01T09:00:00Z"}]}
+    )
+
+    message: Text | None = Field(None, description="Another text in the same hand; checked like a send's.")
+    schedule_for: Schedule = None
+    metadata: Metadata = None
+
+
+class Replay(Body):
+    """Whom to send it to, when, and with which metadata; all of it may be left out."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"schedule_for": "2026-12-01T09:00:00Z"}]})
+
+    recipients: list[InlineRecipient] | None = Field(
+        None, description="Instead of those whom the order went to, its lists included."
+    )
+    schedule_for: Schedule = None
+    metadata: Metadata = None
+    allow_duplicates: Flag = Field(
+        True, description="False: addresses that had the same piece within 36 hours are left out."
+    )
+
+
+@router.put(
+    "/orders/{order_id}",
+    response_model=OrderRead,
+    responses=errors(404, *BODY_ERRORS),
+    summary="Change an order",
+)
+def change_order(
+    request: Request, order_id: OrderId, body: ChangedOrder, who: MayChange, tx: InTx, parts: Parts
+) -> Response:
+    """While it is `cancellable`: its message, its schedule, its metadata. It is checked and priced again."""
+    now, faults = parts.clock(), Faults()
+    given = body.given()
+    if "message" in given and not (body.message or "").strip():
+        faults["message"] = ["A message cannot be taken away: leave the field out, or write another."]
+    elif len(body.message or "") > parts.limits.message_characters:
+        faults["message"] = [f"At most {parts.limits.message_characters:,} characters, please."]
+    changes = Changes(
+        names=frozenset(given),
+        message=body.message or "",
+        schedule_for=schedule(body.schedule_for, faults, now=now),
+        metadata=metadata_text(body.metadata, parts.limits, faults),
+    )
+    number = id_in_path(order_id)
+    before = store.read_order(tx, number)
+    if faults:
+        raise Invalid(faults)
+    world = parts.worlds[who.mode]
+    order = edit(
+        tx,
+        number,
+        changes,
+        studio=parts.studio,
+        indicia=world.indicia[before.mail_class],
+        review=world.review,
+        now=now,
+    )
+    shown = order_shape(request, parts, order) | {"warnings": order.warnings}
+    return answer(shown, headers=body.notices())
+
+
+@router.post(
+    "/orders/{order_id}/replay",
+    response_model=SendResponse,
+    responses=errors(404, *BODY_ERRORS),
+    summary="Send an order again",
+)
+def replay_order(
+    request: Request,
+    order_id: OrderId,
+    who: MaySend,
+    parts: Parts,
+    unit: OneUnit,
+    body: Replay | None = None,
+) -> Response:
+    """A new order with the creative of one that was mailed; its metadata is copied unless other is given."""
+    body, now, faults = body or Replay(), parts.clock(), Faults()
+    check_recipients(body.recipients, parts.limits, faults)
+    if body.recipients is not None and not body.recipients:
+        faults["recipients"] = ["Give at least one recipient, or leave the field out."]
+    with parts.db.transaction(tenant(who)) as tx:
+        resolved = resolve_again(
+            tx,
+            who,
+            id_in_path(order_id),
+            recipients=body.recipients,  # type: ignore[arg-type]
+            schedule_for=schedule(body.schedule_for, faults, now=now),
+            metadata=metadata_text(body.metadata, parts.limits, faults),
+            copies_metadata="metadata" not in body.given(),
+            allow_duplicates=body.allow_duplicates,
+            on=now.date(),
+        )
+    draft = draft_resolved(resolved, faults, who, parts)
+    response, _ = carry_out(request, draft, who, parts, unit)
+    sent = request.understood if isinstance(request, ReadRequest) else {}
+    ignored = sorted(body.model_extra or ()) + unknown_fields(sent.get("recipients"))
+    if ignored:
+        response.headers["X-Ignored-Fields"] = header_text(", ".join(ignored))
+    return response

@@ -1,0 +1,137 @@
+"""What the query strings of reads may ask for, read with all faults at once."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any
+
+from fastapi import Depends, Query, Request
+from pydantic import WithJsonSchema
+
+from quillpost.api.needs import SubAccountFilter
+from quillpost.kit.errors import Invalid
+from quillpost.orders import metadata_filter
+from quillpost.orders.pieces import TYPES
+from quillpost.orders.reading import OrderFilter
+from quillpost.orders.rules import ItemStatus, OrderStatus
+
+Faults = dict[str, list[str]]
+
+# In any case, and with blanks around them; the description has them as we write them.
+AskedItemStatus = Annotated[str | None, WithJsonSchema({"type": "string", "enum": list(ItemStatus)})]
+AskedOrderStatus = Annotated[str | None, WithJsonSchema({"type": "string", "enum": list(OrderStatus)})]
+AskedType = Annotated[str | None, WithJsonSchema({"type": "string", "enum": list(TYPES)})]
+AskedMoment = Annotated[
+    str | None,
+    WithJsonSchema(
+        {
+            "anyOf": [{"type": "string", "format": "date"}, {"type": "string", "format": "date-time"}],
+            "examples": ["2026-05-01", "2026-05-01T09:00:00Z"],
+        }
+    ),
+]
+
+METADATA_PARAMETER: dict[str, Any] = {
+    "name": "metadata",
+    "in": "query",
+    "required": False,
+    "style": "deepObject",
+    "explode": True,
+    "description": (
+        "`metadata[key]=value`: only orders whose metadata has this value there, as text or, where it reads"
+        " as one, as a number, true, false or null. `metadata[outer][inner]=value` looks inside an object."
+        f" Up to {metadata_filter.MOST} at once; all of them must hold."
+    ),
+    "schema": {
+        "type": "object",
+        "maxProperties": metadata_filter.MOST,
+        "propertyNames": {"pattern": r"^[^\[\]\u0000]+$"},
+        "additionalProperties": {"type": "string", "pattern": r"^[^\u0000]*$"},
+        "examples": [{"campaign": "spring"}],
+    },
+}
+"""No framework's parameter is of this style."""
+
+
+def chosen(name: str, given: str | None, known: Iterable[str], faults: Faults) -> str | None:
+    """The one of the known values that is meant, in any case."""
+    if not given:
+        return None
+    by_lower = {value.lower(): value for value in known}
+    if given.strip().lower() not in by_lower:
+        faults[name] = [f"Unknown {name}. Known: {', '.join(by_lower.values())}."]
+    return by_lower.get(given.strip().lower())
+
+
+def moment(name: str, given: str | None, faults: Faults) -> datetime | None:
+    """The beginning of an ISO 8601 date, or a date-time. A plus that was not encoded arrives as a space."""
+    if not given:
+        return None
+    try:
+        at = datetime.fromisoformat(given.replace(" ", "+") if "T" in given else given)
+        return at if at.tzinfo else at.replace(tzinfo=UTC)
+    except ValueError:
+        faults[name] = ["Write an ISO 8601 date or date-time."]
+        return None
+
+
+def moment_after(name: str, given: str | None, faults: Faults) -> datetime | None:
+    """The first moment after an ISO 8601 date, or after the second that a date-time names."""
+    at = moment(name, given, faults)
+    if at is None or given is None:
+        return None
+    try:
+        return at + (timedelta(seconds=1) if "T" in given or ":" in given else timedelta(days=1))
+    except OverflowError:
+        return None  # until the end of time
+
+
+def item_status(
+    status: Annotated[
+        AskedItemStatus, Query(description="Only those that stand here, such as In Transit.")
+    ] = None,
+) -> ItemStatus | None:
+    faults: Faults = {}
+    found = chosen("status", status, ItemStatus, faults)
+    if faults:
+        raise Invalid(faults)
+    return None if found is None else ItemStatus(found)
+
+
+def order_filter(
+    request: Request,
+    sub_account_id: SubAccountFilter,
+    type: Annotated[AskedType, Query(description="Only orders of this type.")] = None,  # noqa: A002
+    status: Annotated[
+        AskedOrderStatus, Query(description="Only those that stand here, such as Reviewing.")
+    ] = None,
+    created_after: Annotated[
+        AskedMoment, Query(description="Made at this ISO 8601 date or date-time, or later.")
+    ] = None,
+    created_before: Annotated[
+        AskedMoment, Query(description="Made before this ISO 8601 date or date-time.")
+    ] = None,
+) -> OrderFilter:
+    faults: Faults = {}
+    wanted = OrderFilter(
+        sub_account_id=sub_account_id,
+        type=chosen("type", type, TYPES, faults),
+        status=chosen("status", status, OrderStatus, faults),
+        created_after=moment("created_after", created_after, faults),
+        created_before=moment("created_before", created_before, faults),
+        metadata=_metadata(request, faults),
+    )
+    if faults:
+        raise Invalid(faults)
+    return wanted
+
+
+def _metadata(request: Request, faults: Faults) -> tuple[metadata_filter.Alternatives, ...]:
+    try:
+        return metadata_filter.read_filters(request.query_params.multi_items())
+    except Invalid as wrong:
+        faults.update(wrong.fields)
+        return ()
+
+
+WantedOrders = Annotated[OrderFilter, Depends(order_filter)]
+WantedStatus = Annotated[ItemStatus | None, Depends(item_status)]

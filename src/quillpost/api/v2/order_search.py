@@ -1,0 +1,83 @@
+"""Finding orders by whom their pieces went to."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+
+from quillpost.accounts.rules import Caller
+from quillpost.accounts.service import tenant
+from quillpost.accounts.sub_accounts import require_sub_account
+from quillpost.api.answers import answer
+from quillpost.api.bodies import Text
+from quillpost.api.docs import errors
+from quillpost.api.needs import InTx, Parts, SubAccountFilter, may
+from quillpost.api.route import PREFIX, V2Route
+from quillpost.api.v2.schemas import orders as schemas
+from quillpost.api.v2.shapes import search_shape
+from quillpost.audience.rules import LONGEST, whereabouts
+from quillpost.kit.errors import Invalid
+from quillpost.orders.search import Sought, search
+
+router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Orders"])
+
+MayRead = Annotated[Caller, Depends(may("orders:read"))]
+Street = Annotated[
+    Text | None,
+    Query(
+        max_length=LONGEST,
+        description="The beginning of a street address; case, spaces and punctuation do not matter.",
+        examples=["12 main st"],
+    ),
+]
+Email = Annotated[
+    Text | None,
+    Query(max_length=LONGEST, description="An e-mail address, in any case.", examples=["jane@example.com"]),
+]
+Name = Annotated[
+    Text | None,
+    Query(max_length=LONGEST, description="The beginning of a name, in any case.", examples=["Jane"]),
+]
+
+
+@router.get(
+    "/orders/search",
+    response_model=schemas.SearchResponse,
+    responses=errors(400, 422),
+    summary="Find orders by their recipients",
+)
+def search_orders(
+    request: Request,
+    who: MayRead,
+    tx: InTx,
+    parts: Parts,
+    sub_account_id: SubAccountFilter,
+    street_address: Street = None,
+    email: Email = None,
+    name: Name = None,
+) -> Response:
+    """Pieces of which all that is given is true, newest first, and their orders.
+
+    At most 10,000 pieces; `truncated` says whether there are more.
+    """
+    sought = Sought(
+        street=_street(street_address),
+        email=(email or "").strip() or None,
+        name=(name or "").strip() or None,
+        sub_account_id=sub_account_id,
+    )
+    if sought.street is None and sought.email is None and sought.name is None:
+        nothing = "Give at least one of street_address, email and name."
+        raise Invalid({field: [nothing] for field in ("street_address", "email", "name")})
+    if sub_account_id is not None:
+        require_sub_account(tx, sub_account_id)
+    return answer(search_shape(request, parts, search(parts.db, tx, tenant(who), sought)))
+
+
+def _street(given: str | None) -> str | None:
+    """The street as addresses are kept, also out of a whole address on one line."""
+    if given is None or not given.strip():
+        return None
+    street = whereabouts({"address": given}).street
+    if not street:
+        raise Invalid({"street_address": ["This holds neither a letter nor a digit."]})
+    return street

@@ -1,0 +1,159 @@
+"""Recipients as callers write them: one, some fields of one, many at once, or where one lives."""
+
+from typing import Annotated, Any, Optional
+
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator, with_config
+
+from quillpost.api.bodies import Body, Id, Text
+from quillpost.api.v2.inline_recipients import KNOWN, InlineRecipient
+from quillpost.audience.rules import LONGEST
+
+KNOWN_OF_MANY = KNOWN | {"mailing_list_id"}
+LIST_NAMES = AliasChoices("mailing_list_id", "mailing_list")
+EXAMPLE: dict[str, Any] = {
+    "mailing_list_id": 12,
+    "name": "Jane Doe",
+    "address": "12 Main St",
+    "city": "Austin",
+    "province": "TX",
+    "postal_code": "78701",
+    "email": "jane@example.com",
+    "dob": "02/29/1980",
+    "custom1": "a blue door",
+}
+
+
+class PersonFields(Body):
+    """The fields of a person."""
+
+    name: Text | None = Field(None, max_length=LONGEST, description="Whom to write to.")
+    company: Text | None = Field(None, max_length=LONGEST, description="The company, below the name.")
+    address: Text | None = Field(
+        None, max_length=LONGEST, description="Street and number, or the whole address on one line."
+    )
+    address2: Text | None = Field(None, max_length=LONGEST, description="Unit.")
+    city: Text | None = Field(None, max_length=LONGEST, description="City.")
+    province: Text | None = Field(None, max_length=LONGEST, description="State or province.")
+    postal_code: Text | None = Field(None, max_length=LONGEST, description="ZIP or postal code.")
+    country: Text | None = Field(None, max_length=LONGEST, description="Two letters; US when missing.")
+    dob: Text | None = Field(None, max_length=LONGEST, description="YYYY-MM-DD or MM/DD/YYYY.")
+    anniversary: Text | None = Field(
+        None, max_length=LONGEST, description="Any day of each year: YYYY-MM-DD or MM/DD/YYYY."
+    )
+    email: Text | None = Field(None, max_length=LONGEST, description="E-mail address.")
+    phone: Text | None = Field(None, max_length=LONGEST, description="Phone.")
+    custom1: Text | None = Field(None, max_length=LONGEST, description="Yours; %CUSTOM1% shows it.")
+    custom2: Text | None = Field(None, max_length=LONGEST, description="Yours; %CUSTOM2% shows it.")
+    custom3: Text | None = Field(None, max_length=LONGEST, description="Yours; %CUSTOM3% shows it.")
+    custom4: Text | None = Field(None, max_length=LONGEST, description="Yours; %CUSTOM4% shows it.")
+    custom5: Text | None = Field(None, max_length=LONGEST, description="Yours; %CUSTOM5% shows it.")
+    custom6: Text | None = Field(None, max_length=LONGEST, description="Yours; %CUSTOM6% shows it.")
+    custom7: Text | None = Field(None, max_length=LONGEST, description="Yours; %CUSTOM7% shows it.")
+    custom8: Text | None = Field(None, max_length=LONGEST, description="Yours; %CUSTOM8% shows it.")
+    custom9: Text | None = Field(None, max_length=LONGEST, description="Yours; %CUSTOM9% shows it.")
+    custom10: Text | None = Field(None, max_length=LONGEST, description="Yours; %CUSTOM10% shows it.")
+
+    def person(self) -> dict[str, str | None]:
+        """What was said of the person."""
+        return {name: value for name, value in self.given().items() if name in KNOWN}
+
+
+class NewRecipient(PersonFields):
+    """An address in parts, or whole on one line, or at least an e-mail."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE]})
+
+    mailing_list_id: Id = Field(validation_alias=LIST_NAMES, description="The list to be on.")
+
+
+class ChangedRecipient(PersonFields):
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"address": "9 Oak Ave, Dallas, TX 75201", "phone": None}]}
+    )
+
+    mailing_list_id: Id = Field(
+        default_factory=int,  # stands for "stays"; null is no list
+        validation_alias=LIST_NAMES,
+        description="Another list to be on instead.",
+    )
+
+
+@with_config(ConfigDict(strict=True, extra="allow"))
+class RecipientOfMany(InlineRecipient, total=False):
+    """One of many: on a list, with an address in parts, or whole on one line, or at least an e-mail."""
+
+    mailing_list_id: Annotated[
+        Optional[Id],  # noqa: UP045 (an Annotated alias in a TypedDict)
+        Field(validation_alias=LIST_NAMES, description="The list to be on.", examples=[12]),
+    ]
+
+
+def _or_bare(schema: dict[str, Any]) -> None:
+    """The description of the object, or of its array alone."""
+    wrapped = dict(schema)
+    bare = wrapped["properties"]["recipients"]
+    schema.clear()
+    schema |= {"title": wrapped.pop("title"), "anyOf": [bare, wrapped], "examples": [[EXAMPLE]]}
+
+
+class ManyRecipients(BaseModel):
+    """A bare array, or `{"recipients": [...]}`."""
+
+    model_config = ConfigDict(strict=True, extra="allow", json_schema_extra=_or_bare)
+
+    recipients: list[RecipientOfMany] = Field(description="At most 5,000.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _wrapped(cls, value: object) -> object:
+        return {"recipients": value} if isinstance(value, list) else value
+
+    def rows(self) -> list[tuple[int | None, dict[str, str | None]]]:
+        """Each one's list and person."""
+        return [(row.get("mailing_list_id"), _person(row)) for row in self.recipients]
+
+    def known_fields(self) -> list[dict[str, Any]]:
+        """The rows as they were given, without what means nothing to us."""
+        return [
+            {name: value for name, value in row.items() if name in KNOWN_OF_MANY} for row in self.recipients
+        ]
+
+    def notices(self) -> dict[str, str]:
+        """The header that names what was ignored, whichever rows it was in."""
+        inside = {name for row in self.recipients for name in row if name not in KNOWN_OF_MANY}
+        ignored = sorted([*(self.model_extra or ()), *(f"recipients.*.{name}" for name in inside)])
+        return {"X-Ignored-Fields": ", ".join(ignored)} if ignored else {}
+
+
+def _person(row: RecipientOfMany) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name in KNOWN}
+
+
+class WhomToRemove(Body):
+    """Where someone of a list lives, or their e-mail."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"mailing_list_id": 12, "address": "12 Main St, Austin, TX 78701"}]}
+    )
+
+    mailing_list_id: Id = Field(validation_alias=LIST_NAMES, description="The list to be taken off.")
+    address: Text | None = Field(
+        None,
+        max_length=LONGEST,
+        description="Whole on one line or beside its parts; a street alone if only one on the list has it.",
+    )
+    address2: Text | None = Field(None, max_length=LONGEST, description="Unit.")
+    city: Text | None = Field(None, max_length=LONGEST, description="City.")
+    province: Text | None = Field(None, max_length=LONGEST, description="State or province.")
+    postal_code: Text | None = Field(None, max_length=LONGEST, description="ZIP or postal code.")
+    country: Text | None = Field(None, max_length=LONGEST, description="Two letters; US when missing.")
+    email: Text | None = Field(None, max_length=LONGEST, description="E-mail address, in any case.")
+
+    def whereabouts(self) -> dict[str, str | None]:
+        return {name: value for name, value in self.given().items() if name in KNOWN}
+
+
+class WhomToFind(Body):
+    model_config = ConfigDict(json_schema_extra={"examples": [{"email": "jane@example.com"}]})
+
+    email: Text = Field(min_length=1, max_length=LONGEST, description="E-mail address, in any case.")

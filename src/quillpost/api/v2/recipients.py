@@ -1,0 +1,246 @@
+"""People on mailing lists: adding, reading, changing and removing them, one by one or many at once."""
+
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
+
+from quillpost.accounts.sub_accounts import require_sub_account
+from quillpost.api.answers import answer, linked, paginated
+from quillpost.api.bodies import Text
+from quillpost.api.docs import BODY_ERRORS, errors
+from quillpost.api.idempotency import HOLDS_SECRET
+from quillpost.api.needs import (
+    AskedId,
+    AskedRecipientsPage,
+    InTx,
+    Parts,
+    SubAccountFilter,
+    id_in_path,
+    may,
+    number_in_query,
+)
+from quillpost.api.route import PREFIX, V2Route
+from quillpost.api.v2.audience_shapes import Shape, recipient_shapes
+from quillpost.api.v2.mailing_lists import ListId
+from quillpost.api.v2.order_filters import AskedMoment, moment
+from quillpost.api.v2.recipient_body import (
+    ChangedRecipient,
+    ManyRecipients,
+    NewRecipient,
+    WhomToFind,
+    WhomToRemove,
+)
+from quillpost.api.v2.schemas import recipients as schemas
+from quillpost.api.v2.schemas.common import Message
+from quillpost.audience import joining, leaving, recipients
+from quillpost.audience.lists import known_lists, read_list, read_lists
+from quillpost.audience.recipients import Recipient
+from quillpost.audience.rules import LONGEST
+from quillpost.database import Tx
+from quillpost.kit.errors import Invalid, NotFound
+from quillpost.kit.paging import Page
+from quillpost.parts import Parts as ServiceParts
+
+router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Recipients"])
+
+MAY_READ = [Depends(may("lists:read"))]
+MAY_WRITE = [Depends(may("lists:write"))]
+RecipientId = Annotated[str, Path(description="The recipient's id.", json_schema_extra={"type": "integer"})]
+TheirEmail = Annotated[
+    Text | None, Query(max_length=LONGEST, description="Only those with this e-mail, in any case.")
+]
+OnList = Annotated[AskedId, Query(description="Only those on this list.")]
+Since = Annotated[
+    AskedMoment, Query(description="Only those changed at this ISO 8601 date or date-time, or later.")
+]
+# Every recipient is shown with its list, and a list with its key.
+SECRET = {HOLDS_SECRET: "yes"}
+
+
+def _shown(tx: Tx, parts: ServiceParts, recipient: Recipient) -> Shape:
+    found = known_lists(tx, [recipient.mailing_list_id])
+    if not found:
+        raise NotFound
+    return recipient_shapes(parts, found.values())(recipient)
+
+
+def _with_lists(tx: Tx, found: Iterable[Recipient]) -> tuple[list[Recipient], dict[int, Any]]:
+    """These people and their lists; whoever's list was deleted this moment is gone as well."""
+    people = list(found)
+    lists = known_lists(tx, (one.mailing_list_id for one in people))
+    return [one for one in people if one.mailing_list_id in lists], lists
+
+
+@router.get("/mailing-lists/{mailing_list_id}/recipients", include_in_schema=False, dependencies=MAY_READ)
+@router.get(
+    "/mailing-lists-utils/recipients/{mailing_list_id}",
+    response_model=schemas.ListRecipients,
+    responses=errors(404, 422),
+    dependencies=MAY_READ,
+    summary="List a mailing list's recipients",
+)
+def list_recipients_of(
+    request: Request,
+    mailing_list_id: ListId,
+    tx: InTx,
+    parts: Parts,
+    asked: AskedRecipientsPage,
+    updated_since: Since = None,
+) -> Response:
+    """As they were added; with `updated_since` in the order of their changes, so that whoever follows a list
+    asks again from the last change that it has seen."""
+    faults: dict[str, list[str]] = {}
+    since = moment("updated_since", updated_since, faults)
+    if faults:
+        raise Invalid(faults)
+    mailing_list = read_list(tx, id_in_path(mailing_list_id))
+    page = recipients.list_recipients(tx, mailing_list, asked, updated_since=since)
+    shape = recipient_shapes(parts, [mailing_list])
+    return paginated(request, page, lambda one: shape(one) | {"can_deliver": one.person.address is not None})
+
+
+@router.get(
+    "/recipients",
+    response_model=schemas.RecipientPage,
+    responses=errors(400, 422),
+    dependencies=MAY_READ,
+    summary="List recipients, newest first",
+)
+def list_recipients(
+    request: Request,
+    tx: InTx,
+    parts: Parts,
+    asked: AskedRecipientsPage,
+    sub_account_id: SubAccountFilter,
+    email: TheirEmail = None,
+    mailing_list_id: OnList = None,
+) -> Response:
+    """Of all lists; filter by e-mail, list and sub account."""
+    list_id = number_in_query("mailing_list_id", mailing_list_id)
+    if sub_account_id is not None:
+        require_sub_account(tx, sub_account_id)
+    if list_id is not None:
+        read_lists(tx, [list_id])
+    page = recipients.recipient_page(
+        tx,
+        asked,
+        email=(email or "").strip() or None,
+        mailing_list_id=list_id,
+        sub_account_id=sub_account_id,
+    )
+    rows, lists = _with_lists(tx, page.rows)
+    return linked(request, Page(rows, page.total, asked), recipient_shapes(parts, lists.values()))
+
+
+@router.post(
+    "/recipients",
+    status_code=201,
+    response_model=schemas.RecipientRead,
+    responses=errors(*BODY_ERRORS),
+    dependencies=MAY_WRITE,
+    summary="Add a recipient to a mailing list",
+)
+def create_recipient(body: NewRecipient, tx: InTx, parts: Parts) -> Response:
+    """With an address, in parts or whole on one line, or at least an e-mail. An address is on a list once,
+    however it is spelled."""
+    added = joining.add_recipient(tx, body.mailing_list_id, body.person(), now=parts.clock())
+    return answer(_shown(tx, parts, added), status=201, headers=body.notices() | SECRET)
+
+
+@router.get(
+    "/recipients/{recipient_id}",
+    response_model=schemas.RecipientRead,
+    responses=errors(404),
+    dependencies=MAY_READ,
+    summary="Read a recipient",
+)
+def read_recipient(recipient_id: RecipientId, tx: InTx, parts: Parts) -> Response:
+    """With the list that it is on."""
+    return answer(_shown(tx, parts, recipients.read_recipient(tx, id_in_path(recipient_id))))
+
+
+@router.put(
+    "/recipients/{recipient_id}",
+    response_model=schemas.RecipientRead,
+    responses=errors(404, *BODY_ERRORS),
+    dependencies=MAY_WRITE,
+    summary="Change a recipient",
+)
+def change_recipient(recipient_id: RecipientId, body: ChangedRecipient, tx: InTx, parts: Parts) -> Response:
+    """What is not named stays; null clears. An address given whole on one line replaces the city, state and
+    ZIP code too. Another `mailing_list_id` moves the recipient there."""
+    changed = joining.change_recipient(
+        tx,
+        id_in_path(recipient_id),
+        body.person(),
+        mailing_list_id=body.mailing_list_id or None,
+        now=parts.clock(),
+    )
+    return answer(_shown(tx, parts, changed), headers=body.notices())
+
+
+@router.delete(
+    "/recipients/{recipient_id}",
+    response_model=Message,
+    responses=errors(404),
+    dependencies=MAY_WRITE,
+    summary="Remove a recipient",
+)
+def delete_recipient(recipient_id: RecipientId, tx: InTx) -> Response:
+    """From its list; mail that is under way goes on."""
+    leaving.remove_recipient(tx, id_in_path(recipient_id))
+    return answer({"message": "success"})
+
+
+@router.post("/recipients_multi", status_code=201, include_in_schema=False, dependencies=MAY_WRITE)
+@router.post(
+    "/recipients-utils/create-multiple",
+    status_code=201,
+    response_model=schemas.RecipientsAdded,
+    responses=errors(*BODY_ERRORS),
+    dependencies=MAY_WRITE,
+    summary="Add many recipients at once",
+)
+def create_recipients(body: ManyRecipients, tx: InTx, parts: Parts) -> Response:
+    """The answer has a row for each of yours, in their order: the recipient as it was stored or, for one that
+    was not, what you gave and `error`. The others are stored all the same."""
+    most = parts.limits.inline_recipients
+    if len(body.recipients) > most:
+        raise Invalid({"recipients": [f"At most {most:,} recipients in one call, please."]})
+    outcome = joining.add_many(tx, body.rows(), now=parts.clock())
+    lists = known_lists(tx, (one.mailing_list_id for one in outcome if isinstance(one, Recipient)))
+    shape = recipient_shapes(parts, lists.values())
+    rows = [
+        shape(one) if isinstance(one, Recipient) else given | {"error": one.why}
+        for given, one in zip(body.known_fields(), outcome, strict=True)
+    ]
+    return answer(rows, status=201, headers=body.notices() | SECRET)
+
+
+@router.post("/recipients/delete-by-address", include_in_schema=False, dependencies=MAY_WRITE)
+@router.post(
+    "/recipients-utils/delete-by-address",
+    response_model=schemas.RecipientRemoved,
+    responses=errors(404, *BODY_ERRORS),
+    dependencies=MAY_WRITE,
+    summary="Remove a recipient by address or e-mail",
+)
+def delete_by_address(body: WhomToRemove, tx: InTx) -> Response:
+    """The address in parts or whole on one line, in any spelling; or a street or an e-mail that only one on
+    the list has. Where several match, the 422 names what would tell them apart."""
+    removed = leaving.remove_at(tx, body.mailing_list_id, body.whereabouts())
+    return answer({"status": f"Recipient {removed} Deleted"}, headers=body.notices())
+
+
+@router.post(
+    "/recipients/lookup",
+    response_model=schemas.RecipientRead,
+    responses=errors(404, *BODY_ERRORS),
+    dependencies=MAY_READ,
+    summary="Find a recipient by e-mail",
+)
+def look_up_recipient(body: WhomToFind, tx: InTx, parts: Parts) -> Response:
+    """Whoever was added last, where several lists have them."""
+    found = recipients.newest_with_email(tx, body.email.strip())
+    return answer(_shown(tx, parts, found), headers=body.notices() | SECRET)

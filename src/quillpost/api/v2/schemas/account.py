@@ -1,0 +1,38 @@
+"""The account as the API description shows it."""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from quillpost.api.v2.schemas.common import Money
+
+EXAMPLE: dict[str, Any] = {
+    "id": 1,
+    "name": "Dana Whitfield",
+    "email": "dana@example.com",
+    "company": "Whitfield Homes",
+    "mode": "live",
+    "test_mode": False,
+    "credit": 25_000,
+    "usage": {"month": "2026-05", "orders": 12, "pieces": 480, "spent": 52_320},
+}
+
+
+class UsageShape(BaseModel):
+    month: str = Field(description="The current one, UTC.", examples=["2026-05"])
+    orders: int = Field(description="Placed this month and not cancelled.")
+    pieces: int = Field(description="Of these orders, without those that failed.")
+    spent: int = Field(description="In cents: pieces printed this month, less what was given back.")
+
+
+class AccountShape(BaseModel):
+    model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE]})
+
+    id: int
+    name: str
+    email: str
+    company: str | None
+    mode: Literal["test", "live"] = Field(description="The token's.")
+    test_mode: bool
+    credit: Money
+    usage: UsageShape

@@ -1,0 +1,150 @@
+"""Sends that are kept under an address and carried out by whoever opens it with the account's token.
+
+The body is judged twice: for its form when it is stored, in every respect when it is sent.
+"""
+
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import APIRouter, Depends, Path, Request, Response
+from pydantic import ValidationError
+
+from quillpost.accounts.service import tenant
+from quillpost.accounts.sub_accounts import require_sub_account
+from quillpost.api.answers import answer
+from quillpost.api.bodies import ReadRequest, understand_again
+from quillpost.api.docs import BODY_ERRORS, errors
+from quillpost.api.errors import invalid_of
+from quillpost.api.idempotency import HEADERS_KEPT
+from quillpost.api.needs import OneUnit, Parts
+from quillpost.api.route import PREFIX, V2Route
+from quillpost.api.v2.schemas.common import Message
+from quillpost.api.v2.schemas.send import PreviewResponse, SendResponse, StoredSend
+from quillpost.api.v2.send import OFFERS, MaySend, Offer, name_ignored
+from quillpost.api.v2.send_body import SendBody
+from quillpost.api.v2.sending import carry_out, draft_of, show
+from quillpost.api.v2.shapes import base_of
+from quillpost.kit.errors import Invalid, NotFound
+from quillpost.orders import stored
+
+router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Send"])
+
+StoredId = Annotated[
+    str, Path(description="The last part of the stored_send_url.", json_schema_extra={"format": "uuid"})
+]
+
+PREFETCH = ("purpose", "sec-purpose", "x-purpose", "x-moz")
+"""Headers with which a browser or a chat says that it only looks ahead."""
+
+NOTHING_SENT = {"message": "Nothing was sent: this call only looked ahead. Open the address itself to send."}
+
+
+def _offer(offer: Offer) -> None:
+    piece, read, name = offer.piece, offer.read, offer.piece.paths[0]
+
+    def store(
+        request: ReadRequest,
+        body: Annotated[SendBody, Depends(read)],
+        who: MaySend,
+        parts: Parts,
+        unit: OneUnit,
+    ) -> Response:
+        now = parts.clock()
+        _, faults = body.call(piece, parts.limits, now=now)
+        if faults:
+            raise Invalid(faults)
+        home = body.sub_account_id if body.sub_account_id is not None else who.sub_account_id
+        if home is not None:
+            require_sub_account(unit.tx, home)
+        kept = stored.store_send(
+            unit.tx, who, piece=name, sub_account_id=home, body=request.raw.decode(), now=now
+        )
+        url = f"{base_of(request)}/api/v2/stored_send/{name}/{kept}"
+        return name_ignored(answer({"stored_send_url": url}), body, request.understood)
+
+    def send(request: Request, stored_id: StoredId, who: MaySend, parts: Parts, unit: OneUnit) -> Response:
+        number = _number(stored_id)
+        with parts.db.transaction(tenant(who)) as tx:
+            found = stored.read_stored(tx, number, piece=name)
+        if any("prefetch" in request.headers.get(header, "").lower() for header in PREFETCH):
+            return answer(NOTHING_SENT)
+        if found.answer_body is not None:
+            return _again(found)
+        sent = understand_again(found.body.encode())
+        body = _read(offer.body, sent)
+        draft = draft_of(piece, body, who, parts)
+        if body.preview:
+            return name_ignored(show(request, draft, who, parts, unit), body, sent)
+        # Two who open it at the same moment take turns here; the second finds the first one's answer.
+        found = stored.read_stored(unit.tx, number, piece=name, locked=True)
+        if found.answer_body is not None:
+            return _again(found)
+        done, order = carry_out(request, draft, who, parts, unit)
+        response = name_ignored(done, body, sent)
+        stored.keep_answer(
+            unit.tx,
+            number,
+            order_id=order.id,
+            body=bytes(response.body),
+            headers={kept: response.headers[kept] for kept in HEADERS_KEPT if kept in response.headers},
+            now=parts.clock(),
+        )
+        return response
+
+    def look(stored_id: StoredId, who: MaySend, parts: Parts) -> Response:
+        with parts.db.transaction(tenant(who)) as tx:
+            stored.read_stored(tx, _number(stored_id), piece=name)
+        return answer(NOTHING_SENT)
+
+    for path in piece.paths:
+        described, word = path == name, path.replace("-", "_")
+        address = f"/stored_send/{path}/{{stored_id}}"
+        router.post(
+            f"/stored_send/{path}",
+            operation_id=f"store_{word}",
+            response_model=StoredSend,
+            responses=errors(*BODY_ERRORS),
+            summary=f"Store a send of {offer.title}",
+            description="The body of a send. Whoever opens the address that is returned, with a token of"
+            " the same account, sends it: once.",
+            include_in_schema=described,
+        )(store)
+        how: dict[str, Any] = {
+            "response_model": SendResponse | PreviewResponse | Message,
+            "responses": errors(400, 404, 409, 413, 415, 422),
+            "description": "A second call returns the first answer and sends nothing.",
+            "include_in_schema": described,
+        }
+        router.get(
+            address, operation_id=f"send_stored_{word}_get", summary=f"Send the stored {piece.name}", **how
+        )(send)
+        router.post(
+            address,
+            operation_id=f"send_stored_{word}_post",
+            summary=f"Send the stored {piece.name} (POST)",
+            **how,
+        )(send)
+        router.head(address, include_in_schema=False)(look)
+
+
+for each in OFFERS:
+    _offer(each)
+
+
+def _number(text: str) -> UUID:
+    try:
+        return UUID(text)
+    except ValueError:
+        raise NotFound from None
+
+
+def _again(found: stored.StoredSend) -> Response:
+    return Response(found.answer_body, headers=found.answer_headers, media_type="application/json")
+
+
+def _read(kind: type[SendBody], sent: Any) -> SendBody:
+    """The stored body as this release understands it."""
+    try:
+        return kind.model_validate(sent)
+    except ValidationError as wrong:
+        raise invalid_of(wrong.errors()) from None

@@ -1,0 +1,121 @@
+"""Sub accounts: one account's mail kept apart, with return addresses and branding of their own."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Path, Response
+
+from quillpost.accounts import sub_accounts as store
+from quillpost.accounts.removing import remove_sub_account
+from quillpost.accounts.rules import Caller
+from quillpost.api.answers import answer
+from quillpost.api.docs import BODY_ERRORS, errors
+from quillpost.api.needs import InTx, Parts, id_in_path, may
+from quillpost.api.route import PREFIX, V2Route
+from quillpost.api.v2.schemas import sub_accounts as schemas
+from quillpost.api.v2.schemas.common import Message
+from quillpost.api.v2.sub_account_body import Branding, ChangedSubAccount, NewSubAccount
+from quillpost.database import Tenant
+from quillpost.kit.errors import Forbidden, Invalid
+from quillpost.kit.times import plain_time
+
+router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Sub accounts"])
+
+MAY_READ = [Depends(may("account:read"))]
+MAY_WRITE = [Depends(may("account:write"))]
+MayWrite = Annotated[Caller, Depends(may("account:write"))]
+SubAccountId = Annotated[
+    str, Path(description="The sub account's id.", json_schema_extra={"type": "integer"})
+]
+
+
+def shape(sub_account: store.SubAccount) -> dict[str, Any]:
+    return {
+        "id": sub_account.id,
+        "user_id": sub_account.account_id,
+        "title": sub_account.title,
+        "return_name": sub_account.return_name,
+        "return_address": sub_account.return_address,
+        "return_address2": sub_account.return_address2,
+        "return_city": sub_account.return_city,
+        "return_state": sub_account.return_state,
+        "return_postal_code": sub_account.return_postal_code,
+        **{name: sub_account.backgrounds.get(name) for name in store.BACKGROUNDS},
+        "branding_fields": {name: sub_account.branding.get(name) for name in Branding.model_fields},
+        "created_at": plain_time(sub_account.created_at),
+        "updated_at": plain_time(sub_account.updated_at),
+    }
+
+
+@router.get(
+    "/sub-accounts",
+    response_model=schemas.SubAccounts,
+    responses=errors(),
+    dependencies=MAY_READ,
+    summary="List sub accounts, oldest first",
+)
+def list_sub_accounts(tx: InTx) -> Response:
+    """All of them at once. A token that is limited to one sees that one alone."""
+    return answer({"data": [shape(each) for each in store.list_sub_accounts(tx)]})
+
+
+@router.post(
+    "/sub-accounts",
+    status_code=201,
+    response_model=schemas.SubAccountShape,
+    responses=errors(*BODY_ERRORS),
+    summary="Make a sub account",
+)
+def create_sub_account(body: NewSubAccount, who: MayWrite, tx: InTx, parts: Parts) -> Response:
+    """Only the title is needed. Sends for it use its return address, and its name and company where the
+    message says `%YOUR_NAME%` and `%YOUR_COMPANY%`."""
+    if faults := body.faults(parts.check_url):
+        raise Invalid(faults)
+    made = store.create_sub_account(tx, who, body.columns(), now=parts.clock())
+    return answer(shape(made), status=201, headers=body.notices())
+
+
+@router.get(
+    "/sub-accounts/{sub_account_id}",
+    response_model=schemas.SubAccountShape,
+    responses=errors(404),
+    dependencies=MAY_READ,
+    summary="Read a sub account",
+)
+def read_sub_account(sub_account_id: SubAccountId, tx: InTx) -> Response:
+    """Whatever is not set is null."""
+    return answer(shape(store.find_sub_account(tx, id_in_path(sub_account_id))))
+
+
+@router.put(
+    "/sub-accounts/{sub_account_id}",
+    response_model=schemas.SubAccountShape,
+    responses=errors(404, *BODY_ERRORS),
+    dependencies=MAY_WRITE,
+    summary="Change a sub account",
+)
+def change_sub_account(
+    sub_account_id: SubAccountId, body: ChangedSubAccount, tx: InTx, parts: Parts
+) -> Response:
+    """What is not named stays, within `branding_fields` too; null clears. Orders that are placed already
+    keep the sender that they had."""
+    before = store.lock_sub_account(tx, id_in_path(sub_account_id))
+    if faults := body.faults(parts.check_url, before):
+        raise Invalid(faults)
+    changed = store.change_sub_account(tx, before.id, body.columns(before), now=parts.clock())
+    return answer(shape(changed), headers=body.notices())
+
+
+@router.delete(
+    "/sub-accounts/{sub_account_id}",
+    response_model=Message,
+    responses=errors(400, 404),
+    summary="Delete a sub account",
+)
+def delete_sub_account(sub_account_id: SubAccountId, who: MayWrite, parts: Parts) -> Response:
+    """Not while an order of it is held back or lists or templates of it remain. Its tokens and
+    subscriptions end with it; what it has mailed stays in the account."""
+    if who.sub_account_id is not None:
+        raise Forbidden("This token is limited to one sub account: it cannot delete any.")
+    with parts.db.transaction(Tenant(who.account_id)) as both_modes:
+        remove_sub_account(both_modes, id_in_path(sub_account_id), now=parts.clock())
+    return answer({"message": "success"})

@@ -1,0 +1,33 @@
+"""What the bodies of image and message templates have in common."""
+
+from typing import Annotated, TypeVar
+
+from pydantic import AfterValidator, Field
+
+from quillpost.api.bodies import NOT_BLANK, Text
+
+Given = TypeVar("Given")
+
+
+def _not_blank(text: str) -> str:
+    if not text.strip():
+        raise ValueError("This cannot be blank.")
+    return text
+
+
+def not_null(value: Given | None) -> Given | None:
+    """For a field of an update that may be left out, and not be emptied."""
+    if value is None:
+        raise ValueError("This cannot be null.")
+    return value
+
+
+def _blank_is_none(text: str | None) -> str | None:
+    return text if text and text.strip() else None
+
+
+Name = Annotated[
+    Text, Field(max_length=255, json_schema_extra={"pattern": NOT_BLANK}), AfterValidator(_not_blank)
+]
+MaybeText = Annotated[Annotated[Text, Field(max_length=255)] | None, AfterValidator(_blank_is_none)]
+MaybeUrl = Annotated[Annotated[Text, Field(max_length=2_048)] | None, AfterValidator(_blank_is_none)]

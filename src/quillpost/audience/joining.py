@@ -1,0 +1,153 @@
+"""Putting people on mailing lists. An address is on a list once."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from quillpost.audience import rules
+from quillpost.audience.lists import UNKNOWN_LIST, MailingList, lock_lists
+from quillpost.audience.recipients import (
+    Recipient,
+    columns_of,
+    read_recipient,
+    update_recipient,
+)
+from quillpost.audience.rules import CUSTOM, Person, Row
+from quillpost.database import Tx
+from quillpost.database.bulk import insert_rows
+from quillpost.database.tables import recipients
+from quillpost.kit.errors import Conflict, Invalid, Refused
+
+ALREADY_THERE = "This address is already on this mailing list."
+
+_COLUMNS = (
+    "account_id", "sub_account_id", "mailing_list_id", "name", "company", "address", "address2", "city",
+    "province", "postal_code", "country", "email", "phone", "dob", "anniversary", *CUSTOM, "address_key",
+    "created_at", "updated_at",
+)  # fmt: skip
+
+_THERE = sa.text(
+    """
+    select r.mailing_list_id, r.address_key
+      from unnest(cast(:lists as bigint[]), cast(:keys as text[])) as asked (list_id, key)
+      join recipients r on r.mailing_list_id = asked.list_id and r.address_key = asked.key
+    """
+)
+_NEWEST = sa.text(
+    """
+    select coalesce(max(of_list.newest), 0)
+      from unnest(cast(:lists as bigint[])) as asked (list_id),
+           lateral (select max(id) as newest from recipients where mailing_list_id = asked.list_id) of_list
+    """
+)
+
+Joining = tuple[MailingList, Person]
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a row of many was not stored, in one sentence."""
+
+    why: str
+
+
+def add_recipient(tx: Tx, list_id: int, row: Row, *, now: datetime) -> Recipient:
+    """Someone new on the list."""
+    person = rules.examine_one(row)
+    joining = (_required(lock_lists(tx, [list_id]), list_id), person)
+    if _there(tx, [joining]):
+        raise Invalid({"address": [ALREADY_THERE]})
+    [added] = _store(tx, [joining], now=now)
+    return added
+
+
+def change_recipient(
+    tx: Tx, recipient_id: int, given: Row, *, mailing_list_id: int | None = None, now: datetime
+) -> Recipient:
+    """The person with these fields, perhaps on another list."""
+    seen_on = read_recipient(tx, recipient_id).mailing_list_id
+    # The lists before the person, as everyone does who writes.
+    lists = lock_lists(tx, {seen_on, mailing_list_id or seen_on})
+    known = read_recipient(tx, recipient_id, locked=True)
+    person = rules.changed(known.person, given)
+    if known.mailing_list_id not in lists:
+        raise Conflict("Someone else moved this recipient at this moment. Try again.", retry_after=1)
+    into = _required(lists, mailing_list_id or known.mailing_list_id)
+    moves = (into.id, person.address_key) != (known.mailing_list_id, known.person.address_key)
+    if moves and _there(tx, [(into, person)]):
+        raise Invalid({"address": [ALREADY_THERE]})
+    place = {"mailing_list_id": into.id, "sub_account_id": into.sub_account_id, "updated_at": now}
+    update_recipient(tx, recipient_id, columns_of(person) | place)
+    return read_recipient(tx, recipient_id)
+
+
+def add_many(tx: Tx, rows: Sequence[tuple[int | None, Row]], *, now: datetime) -> list[Recipient | Refusal]:
+    """Each row's recipient, or why it was refused, in order. Nothing is asked of the database row by row."""
+    lists = lock_lists(tx, {list_id for list_id, _ in rows if list_id is not None})
+    judged = [_judge(list_id, row, lists) for list_id, row in rows]
+    taken = _there(tx, [one for one in judged if not isinstance(one, Refusal)])
+    for place, one in enumerate(judged):
+        if isinstance(one, Refusal) or one[1].address_key is None:
+            continue
+        door = (one[0].id, one[1].address_key)
+        if door in taken:
+            judged[place] = Refusal(f"address: {ALREADY_THERE}")
+        taken.add(door)
+    stored = iter(_store(tx, [one for one in judged if not isinstance(one, Refusal)], now=now))
+    return [one if isinstance(one, Refusal) else next(stored) for one in judged]
+
+
+def _judge(list_id: int | None, row: Row, lists: Mapping[int, MailingList]) -> Joining | Refusal:
+    person, faults = rules.examine_alone(row)
+    if list_id is None:
+        return Refusal("mailing_list_id: This field is required.")
+    if list_id not in lists:
+        return Refusal(UNKNOWN_LIST)
+    for field, sentences in faults.items():
+        return Refusal(f"{field}: {sentences[0]}")
+    return lists[list_id], person
+
+
+def _required(lists: Mapping[int, MailingList], list_id: int) -> MailingList:
+    if list_id not in lists:
+        raise Refused(UNKNOWN_LIST)
+    return lists[list_id]
+
+
+def _there(tx: Tx, people: Iterable[Joining]) -> set[tuple[int, str]]:
+    """Those of the addresses that are on their list already, by list and key."""
+    doors = [(into.id, person.address_key) for into, person in people if person.address_key is not None]
+    if not doors:
+        return set()
+    lists, keys = zip(*doors, strict=True)
+    found = tx.execute(_THERE, {"lists": list(lists), "keys": list(keys)})
+    return {(list_id, key) for list_id, key in found}
+
+
+def _store(tx: Tx, people: Sequence[Joining], *, now: datetime) -> list[Recipient]:
+    """Their ids follow their order. The lists are in our hands, so whoever is new on them is one of these."""
+    if not people:
+        return []
+    into = sorted({mailing_list.id for mailing_list, _ in people})
+    newest = tx.execute(_NEWEST, {"lists": into}).scalar_one()
+    rows = [
+        (
+            mailing_list.account_id, mailing_list.sub_account_id, mailing_list.id,
+            person.name, person.company, person.address, person.address2, person.city,
+            person.province, person.postal_code, person.country, person.email, person.phone,
+            person.dob, person.anniversary, *person.custom, person.address_key, now, now,
+        )
+        for mailing_list, person in people
+    ]  # fmt: skip
+    insert_rows(tx, recipients, _COLUMNS, rows)
+    ids = tx.execute(
+        sa.select(recipients.c.id)
+        .where(recipients.c.mailing_list_id.in_(into), recipients.c.id > newest)
+        .order_by(recipients.c.id)
+    ).scalars()
+    return [
+        Recipient(id_, mailing_list.id, person, now, now)
+        for id_, (mailing_list, person) in zip(ids, people, strict=True)
+    ]

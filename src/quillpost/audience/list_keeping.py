@@ -1,0 +1,203 @@
+"""Making, changing, merging and ending mailing lists."""
+
+import secrets
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from quillpost.accounts.rules import Caller
+from quillpost.accounts.sub_accounts import require_sub_account
+from quillpost.audience.lists import (
+    UNKNOWN_LIST,
+    MailingList,
+    delete_list,
+    insert_list,
+    lock_lists,
+    read_list,
+    update_list,
+)
+from quillpost.database import Tx
+from quillpost.database.tables import recipients
+from quillpost.kit import tokens
+from quillpost.kit.errors import Invalid, NotFound, Refused
+from quillpost.kit.sealing import Sealer
+
+# Orders of the other mode are not the caller's to see, but both modes share the lists.
+_PAST_THE_MODE = sa.text("select current_setting('app.mode'), set_config('app.mode', '', true)")
+_BACK_TO_THE_MODE = sa.text("select set_config('app.mode', :mode, true)")
+_WAITING_ORDER = sa.text(
+    """select id from orders
+        where status in ('reviewing', 'paused') and mailing_list_ids @> array[cast(:list as bigint)]
+        order by id limit 1"""
+)
+
+# Whoever is on the other list already: by address, or by e-mail where neither has one.
+_DROP_ADDRESSES_THERE = sa.text(
+    """
+    delete from recipients r using recipients there
+     where r.mailing_list_id = :source and there.mailing_list_id = :target
+       and there.address_key = r.address_key
+    """
+)
+_DROP_EMAILS_THERE = sa.text(
+    """
+    delete from recipients r
+     where r.mailing_list_id = :source and r.address_key is null
+       and lower(r.email) in (select lower(email) from recipients
+                               where mailing_list_id = :target and address_key is null)
+    """
+)
+
+_DROP_YOUNGER_EMAILS = sa.text(
+    """
+    delete from recipients r using
+           (select id, row_number() over (partition by lower(email) order by id) as place
+              from recipients where mailing_list_id = :list and address_key is null) ranked
+     where r.id = ranked.id and ranked.place > 1
+    """
+)
+_DROP_THOSE_WITH_AN_ADDRESS = sa.text(
+    """
+    delete from recipients r
+     where r.mailing_list_id = :list and r.address_key is null
+       and (lower(r.email), lower(coalesce(r.name, ''))) in
+           (select lower(email), lower(coalesce(name, '')) from recipients
+             where mailing_list_id = :list and address_key is not null and email is not null)
+    """
+)
+
+
+def make_list(
+    tx: Tx, who: Caller, sealer: Sealer, values: Mapping[str, Any], *, now: datetime
+) -> MailingList:
+    """A new list with a key of its own."""
+    list_id = insert_list(
+        tx,
+        {
+            **values,
+            "account_id": who.account_id,
+            "sub_account_id": _home(tx, who, values.get("sub_account_id")),
+            "processed": True,
+            **dict.fromkeys(("total_recipients", "total_sends", "total_scans", "unique_scans"), 0),
+            "created_at": now,
+            "updated_at": now,
+        },
+    )
+    update_list(tx, list_id, _new_key(sealer, list_id))
+    return read_list(tx, list_id)
+
+
+def change_list(
+    tx: Tx, who: Caller, list_id: int, changes: Mapping[str, Any], *, now: datetime
+) -> MailingList:
+    """The list with these values; its recipients follow it into another sub account."""
+    known = _locked(tx, list_id, against_sends=True)
+    values = dict(changes)
+    if values.get("is_suppression_list") and not known.is_suppression_list:
+        _require_unused(tx, list_id)
+    if "sub_account_id" in values:
+        values["sub_account_id"] = _home(tx, who, values["sub_account_id"])
+        if values["sub_account_id"] != known.sub_account_id:
+            tx.execute(
+                sa.update(recipients)
+                .where(recipients.c.mailing_list_id == list_id)
+                .values(sub_account_id=values["sub_account_id"])
+            )
+    update_list(tx, list_id, values | {"updated_at": now})
+    return read_list(tx, list_id)
+
+
+def rotate_key(tx: Tx, sealer: Sealer, list_id: int, *, now: datetime) -> MailingList:
+    """The list with a new key; the old one opens nothing any more."""
+    _locked(tx, list_id)
+    update_list(tx, list_id, _new_key(sealer, list_id) | {"updated_at": now})
+    return read_list(tx, list_id)
+
+
+def key_of(sealer: Sealer, mailing_list: MailingList) -> str:
+    """The list's key in clear; nothing where no key was made."""
+    if mailing_list.key_sealed is None:
+        return ""
+    return sealer.open(mailing_list.key_sealed, context=_context(mailing_list.id)).decode()
+
+
+def end_list(tx: Tx, list_id: int) -> None:
+    """Delete it with everyone on it, unless an order that is yet to be made counts on it."""
+    _locked(tx, list_id, against_sends=True)
+    _require_unused(tx, list_id)
+    delete_list(tx, list_id)
+
+
+def merge_lists(tx: Tx, source_id: int, target_id: int, *, now: datetime) -> MailingList:
+    """Everyone of the one goes into the other, doubles aside, and the emptied list is deleted."""
+    if source_id == target_id:
+        raise Invalid({"into": ["A list cannot be merged into itself."]})
+    found = lock_lists(tx, (source_id, target_id), against_sends=True)
+    if source_id not in found:
+        raise NotFound
+    if target_id not in found:
+        raise Refused(UNKNOWN_LIST)
+    target = found[target_id]
+    if target.is_suppression_list != found[source_id].is_suppression_list:
+        raise Invalid({"into": ["A suppression list is merged with suppression lists alone."]})
+    _require_unused(tx, source_id)
+    for drop in (_DROP_ADDRESSES_THERE, _DROP_EMAILS_THERE):
+        tx.execute(drop, {"source": source_id, "target": target_id})
+    tx.execute(
+        sa.update(recipients)
+        .where(recipients.c.mailing_list_id == source_id)
+        .values(mailing_list_id=target_id, sub_account_id=target.sub_account_id, updated_at=now)
+    )
+    delete_list(tx, source_id)
+    update_list(tx, target_id, {"updated_at": now})
+    return read_list(tx, target_id)
+
+
+def drop_doubles(tx: Tx, list_id: int) -> int:
+    """How many were removed. Addresses are on a list once anyway: this is about those without one.
+
+    Of each e-mail the oldest stays, unless the list has an address of someone with that e-mail and name. On a
+    suppression list it stays even so: there an e-mail alone stops what an address does not.
+    """
+    known = _locked(tx, list_id)
+    removed = tx.execute(_DROP_YOUNGER_EMAILS, {"list": list_id}).rowcount
+    if not known.is_suppression_list:
+        removed += tx.execute(_DROP_THOSE_WITH_AN_ADDRESS, {"list": list_id}).rowcount
+    return removed
+
+
+def _locked(tx: Tx, list_id: int, *, against_sends: bool = False) -> MailingList:
+    found = lock_lists(tx, [list_id], against_sends=against_sends).get(list_id)
+    if found is None:
+        raise NotFound
+    return found
+
+
+def _home(tx: Tx, who: Caller, sub_account_id: int | None) -> int | None:
+    """The sub account that a list belongs to; whoever is limited to one stays in it."""
+    home = sub_account_id if sub_account_id is not None else who.sub_account_id
+    if home is not None:
+        require_sub_account(tx, home)
+    return home
+
+
+def _require_unused(tx: Tx, list_id: int) -> None:
+    mode, _ = tx.execute(_PAST_THE_MODE).one()
+    order_id = tx.execute(_WAITING_ORDER, {"list": list_id}).scalar()
+    tx.execute(_BACK_TO_THE_MODE, {"mode": mode})
+    if order_id is not None:
+        raise Refused(f"Order {order_id} waits to be sent to this list: cancel it first, or let it go.")
+
+
+def _new_key(sealer: Sealer, list_id: int) -> dict[str, bytes]:
+    key = f"ql_{secrets.token_urlsafe(32)}"
+    return {
+        "key_digest": tokens.digest(key),
+        "key_sealed": sealer.seal(key.encode(), context=_context(list_id)),
+    }
+
+
+def _context(list_id: int) -> str:
+    return f"mailing_lists:{list_id}:key"

@@ -1,0 +1,153 @@
+"""People on mailing lists: what is known of one, and the queries that read them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from operator import attrgetter
+from typing import Any
+
+import sqlalchemy as sa
+
+from quillpost.audience.lists import MailingList
+from quillpost.audience.rules import CUSTOM, TEXTS, Person, Whereabouts
+from quillpost.database import Tx
+from quillpost.database.paging import OLDEST_FIRST, Sorting, read_page
+from quillpost.database.tables import mailing_lists, recipients
+from quillpost.kit.errors import NotFound
+from quillpost.kit.paging import Page, PageRequest
+
+PERSON = (*(name for name in TEXTS if name not in CUSTOM), "dob", "anniversary")
+"""The fields of a person that are columns of the same name."""
+
+BY_CHANGE = Sorting(newest_first=False, by=(recipients.c.updated_at,))
+
+
+@dataclass(frozen=True, slots=True)
+class Recipient:
+    """Someone on a list. The person's `refusal` belongs to orders, and is none here."""
+
+    id: int
+    mailing_list_id: int
+    person: Person
+    created_at: datetime
+    updated_at: datetime
+
+
+_SELECT = sa.select(recipients)
+_fields_of, _custom_of = attrgetter(*PERSON), attrgetter(*CUSTOM)
+
+
+def _recipient(row: sa.Row[Any]) -> Recipient:
+    person = Person(
+        **dict(zip(PERSON, _fields_of(row), strict=True)),
+        custom=_custom_of(row),
+        address_key=row.address_key,
+    )
+    return Recipient(row.id, row.mailing_list_id, person, row.created_at, row.updated_at)
+
+
+def columns_of(person: Person) -> dict[str, Any]:
+    """The person as a row holds one."""
+    return {
+        **{name: getattr(person, name) for name in PERSON},
+        **dict(zip(CUSTOM, person.custom, strict=True)),
+        "address_key": person.address_key,
+    }
+
+
+def read_recipient(tx: Tx, recipient_id: int, *, locked: bool = False) -> Recipient:
+    """The recipient; `locked`, nobody else changes it before this transaction ends."""
+    query = _SELECT.where(recipients.c.id == recipient_id)
+    return _only(tx, query.with_for_update(key_share=True) if locked else query)
+
+
+def newest_with_email(tx: Tx, email: str) -> Recipient:
+    """Whoever was added last with this e-mail, in any case."""
+    return _only(tx, _SELECT.where(_has_email(email)).order_by(recipients.c.id.desc()).limit(1))
+
+
+def _only(tx: Tx, query: sa.Select[Any]) -> Recipient:
+    row = tx.execute(query).first()
+    if row is None:
+        raise NotFound
+    return _recipient(row)
+
+
+def recipient_page(
+    tx: Tx,
+    asked: PageRequest,
+    *,
+    email: str | None = None,
+    mailing_list_id: int | None = None,
+    sub_account_id: int | None = None,
+) -> Page[Recipient]:
+    """Newest first."""
+    wanted: list[sa.ColumnElement[bool]] = []
+    of_lists: list[sa.ColumnElement[bool]] = []
+    if mailing_list_id is not None:
+        wanted.append(recipients.c.mailing_list_id == mailing_list_id)
+        of_lists.append(mailing_lists.c.id == mailing_list_id)
+    if sub_account_id is not None:
+        wanted.append(recipients.c.sub_account_id == sub_account_id)
+        of_lists.append(mailing_lists.c.sub_account_id == sub_account_id)
+    if email:
+        wanted.append(_has_email(email))
+        total = _counted(tx, wanted)
+    else:  # lists know how many they are
+        everyone = sa.func.coalesce(sa.func.sum(mailing_lists.c.total_recipients), 0)
+        total = int(tx.execute(sa.select(everyone).where(*of_lists)).scalar_one())
+    rows = read_page(tx, recipients, wanted, asked, total=total)
+    return Page([_recipient(row) for row in rows], total, asked)
+
+
+def list_recipients(
+    tx: Tx, mailing_list: MailingList, asked: PageRequest, *, updated_since: datetime | None = None
+) -> Page[Recipient]:
+    """A list's people as they were added; or those who changed since then, in the order of their changes."""
+    wanted = [recipients.c.mailing_list_id == mailing_list.id]
+    total, sorting = mailing_list.total_recipients, OLDEST_FIRST
+    if updated_since is not None:
+        wanted.append(recipients.c.updated_at >= updated_since)
+        total, sorting = _counted(tx, wanted), BY_CHANGE
+    rows = read_page(tx, recipients, wanted, asked, total=total, sorting=sorting)
+    return Page([_recipient(row) for row in rows], total, asked)
+
+
+def _counted(tx: Tx, wanted: list[sa.ColumnElement[bool]]) -> int:
+    return int(tx.execute(sa.select(sa.func.count()).select_from(recipients).where(*wanted)).scalar_one())
+
+
+def those_at(
+    tx: Tx, list_id: int, where: Whereabouts | None, email: str | None, *, most: int
+) -> list[Recipient]:
+    """Those of a list who live there and have this e-mail; what is not known does not matter."""
+    wanted = [recipients.c.mailing_list_id == list_id]
+    if where is not None:
+        wanted += _lives_at(where)
+    if email is not None:
+        wanted.append(_has_email(email))
+    rows = tx.execute(_SELECT.where(*wanted).order_by(recipients.c.id).limit(most))
+    return [_recipient(row) for row in rows]
+
+
+def _lives_at(where: Whereabouts) -> list[sa.ColumnElement[bool]]:
+    if where.address_key is not None:
+        return [recipients.c.address_key == where.address_key]
+    return [
+        recipients.c.address_key.startswith(f"{where.street}|", autoescape=True),
+        *(sa.func.lower(recipients.c[name]) == sa.func.lower(text) for name, text in where.parts.items()),
+    ]
+
+
+def _has_email(email: str) -> sa.ColumnElement[bool]:
+    return recipients.c.email_key == sa.func.lower(email)
+
+
+def update_recipient(tx: Tx, recipient_id: int, values: Mapping[str, Any]) -> None:
+    tx.execute(sa.update(recipients).where(recipients.c.id == recipient_id).values(**values))
+
+
+def delete_recipient(tx: Tx, recipient_id: int) -> None:
+    """A recipient who was there a moment ago may be gone."""
+    if tx.execute(sa.delete(recipients).where(recipients.c.id == recipient_id)).rowcount == 0:
+        raise NotFound

@@ -1,0 +1,47 @@
+"""A client of the API, which knows nothing of the service but what its description says."""
+
+from quillpost.client.answers import Answer, Rows, Told, about
+from quillpost.client.clients import AsyncQuillpost, Quillpost
+from quillpost.client.errors import (
+    Conflict,
+    Forbidden,
+    NotFound,
+    QuillpostError,
+    RateLimited,
+    Refused,
+    ServiceFailed,
+    Unauthenticated,
+    Unavailable,
+    Unpaid,
+    Unreachable,
+    ValidationFailed,
+    WrongSignature,
+)
+from quillpost.client.events import Event, verify_webhook
+from quillpost.client.paging import AsyncPages, Pages
+
+__all__ = [
+    "Answer",
+    "AsyncPages",
+    "AsyncQuillpost",
+    "Conflict",
+    "Event",
+    "Forbidden",
+    "NotFound",
+    "Pages",
+    "Quillpost",
+    "QuillpostError",
+    "RateLimited",
+    "Refused",
+    "Rows",
+    "ServiceFailed",
+    "Told",
+    "Unauthenticated",
+    "Unavailable",
+    "Unpaid",
+    "Unreachable",
+    "ValidationFailed",
+    "WrongSignature",
+    "about",
+    "verify_webhook",
+]

@@ -1,0 +1,63 @@
+"""Answers: plain dicts and lists that also know what the headers said."""
+
+import json
+from typing import Any, TypedDict
+
+import httpx2
+
+from quillpost.client.errors import QuillpostError
+
+
+class Message(TypedDict):
+    """What a call without anything to show answers."""
+
+    message: str
+
+
+class Told:
+    """What the headers of an answer said of the call."""
+
+    warnings: tuple[str, ...] = ()
+    """What deserves a look, such as a letter that the hand does not have."""
+
+    ignored_fields: tuple[str, ...] = ()
+    """What was sent and means nothing here: mostly typing errors."""
+
+    request_id: str | None = None
+
+
+class Answer(Told, dict[str, Any]):
+    """A JSON object. Metadata is as it was sent: integers of any length, key order, 1.0 a float."""
+
+
+class Rows(Told, list[Any]):
+    """A JSON array."""
+
+
+def about(answer: object) -> Told:
+    """What was said beside the answer, for type checkers, to whom an answer is a TypedDict and no more."""
+    if not isinstance(answer, Told):
+        raise TypeError("This is not the answer to a call, or it is only a part of one.")
+    return answer
+
+
+def read_answer(response: httpx2.Response) -> Answer | Rows:
+    try:
+        found = json.loads(response.content)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict | list):
+        raise QuillpostError(
+            "What answered does not speak JSON: does base_url lead to Quillpost?",
+            status=response.status_code,
+            request_id=response.headers.get("x-request-id"),
+        )
+    answer = Answer(found) if isinstance(found, dict) else Rows(found)
+    answer.warnings = _listed(response.headers.get("x-warnings"), "; ")
+    answer.ignored_fields = _listed(response.headers.get("x-ignored-fields"), ", ")
+    answer.request_id = response.headers.get("x-request-id")
+    return answer
+
+
+def _listed(header: str | None, separator: str) -> tuple[str, ...]:
+    return tuple(header.split(separator)) if header else ()

@@ -1,0 +1,130 @@
+"""Calls, told once: a blocking client makes them, an awaited one makes the very same.
+
+An operation is declared in its resource's class as a function from typed arguments to an `Ask`. Read from a
+`Resource[Blocking]` it is a method that returns the answer; from a `Resource[Awaited]` one that is awaited.
+"""
+
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from functools import wraps
+from types import MethodType
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, overload
+
+from quillpost.client.paging import AsyncPages, Pages
+
+P = ParamSpec("P")
+T = TypeVar("T")
+How = TypeVar("How")
+
+Id = int | str
+"""A number, or its digits."""
+
+Files = Mapping[str, tuple[str, bytes]]
+"""By field: a file's name and what is in it."""
+
+
+class Blocking:
+    """Of a resource: its methods return answers."""
+
+
+class Awaited:
+    """Of a resource: its methods are awaited."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    method: str
+    path: str
+    is_file: bool = False
+    """The answer is a file, given as bytes."""
+
+
+class Ask(Generic[T]):
+    """What one call says: the ids in its path, its query, its body. `T` is what it is answered with."""
+
+    __slots__ = ("body", "files", "idempotency_key", "ids", "query")
+
+    def __init__(
+        self,
+        *ids: Id,
+        query: Mapping[str, Any] | None = None,
+        body: object = None,
+        files: Files | None = None,
+        idempotency_key: str | None = None,
+    ) -> None:
+        self.ids = ids
+        self.query = query
+        self.body = body
+        self.files = files
+        self.idempotency_key = idempotency_key
+
+
+class Wire(Protocol):
+    """Carries calls out: at once, or when awaited."""
+
+    def run(self, route: Route, ask: Ask[Any]) -> Any: ...
+
+    def pages(self, route: Route, ask: Ask[Any]) -> Any: ...
+
+
+class Resource(Generic[How]):
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+
+
+Declared = Callable[Concatenate[Any, P], Ask[T]]
+
+
+class Operation(Generic[P, T]):
+    """One call of the API, as a method of its resource."""
+
+    def __init__(self, route: Route, declared: Declared[P, T]) -> None:
+        @wraps(declared)
+        def call(resource: Resource[Any], *args: P.args, **fields: P.kwargs) -> Any:
+            return resource._wire.run(route, declared(resource, *args, **fields))
+
+        self.route = route
+        self.declared = declared
+        self._call = call
+
+    @overload
+    def __get__(self, resource: None, kind: type) -> Self: ...
+    @overload
+    def __get__(self, resource: Resource[Blocking], kind: type) -> Callable[P, T]: ...
+    @overload
+    def __get__(self, resource: Resource[Awaited], kind: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    def __get__(self, resource: Resource[Any] | None, kind: type) -> Any:
+        return self if resource is None else MethodType(self._call, resource)
+
+
+class Listing(Generic[P, T]):
+    """A list that comes in pages, as a method that gives its rows one after the other."""
+
+    def __init__(self, route: Route, declared: Declared[P, T]) -> None:
+        @wraps(declared)
+        def call(resource: Resource[Any], *args: P.args, **fields: P.kwargs) -> Any:
+            return resource._wire.pages(route, declared(resource, *args, **fields))
+
+        self.route = route
+        self.declared = declared
+        self._call = call
+
+    @overload
+    def __get__(self, resource: None, kind: type) -> Self: ...
+    @overload
+    def __get__(self, resource: Resource[Blocking], kind: type) -> Callable[P, Pages[T]]: ...
+    @overload
+    def __get__(self, resource: Resource[Awaited], kind: type) -> Callable[P, AsyncPages[T]]: ...
+    def __get__(self, resource: Resource[Any] | None, kind: type) -> Any:
+        return self if resource is None else MethodType(self._call, resource)
+
+
+def operation(route: str, *, is_file: bool = False) -> Callable[[Declared[P, T]], Operation[P, T]]:
+    """Declares `"GET /orders/{order_id}"`: the ids of the `Ask` take the places in the path, in order."""
+    method, path = route.split()
+    return lambda declared: Operation(Route(method, path, is_file), declared)
+
+
+def listing(path: str) -> Callable[[Declared[P, T]], Listing[P, T]]:
+    """Declares a list of `T`, read with GET."""
+    return lambda declared: Listing(Route("GET", path), declared)

@@ -1,0 +1,137 @@
+"""What can go wrong with a call: one family, by what its caller can do about it."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import httpx2
+
+
+class QuillpostError(Exception):
+    """A call that came to nothing. `status` and `request_id` are None where no answer came."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int | None = None,
+        request_id: str | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.status = status
+        self.request_id = request_id
+        self.retry_after = retry_after
+        """Seconds to wait before another try, where the service said so."""
+
+    def __str__(self) -> str:
+        known = [str(self.status)] if self.status is not None else []
+        if self.request_id is not None:
+            known.append(f"request {self.request_id}")
+        return f"{self.message} ({', '.join(known)})" if known else self.message
+
+
+class Unreachable(QuillpostError):
+    """No answer came, and whether the call had an effect is not known: one that was made with an
+    `idempotency_key` of your own may be made again."""
+
+
+class Refused(QuillpostError):
+    """400: an id in the call that is unknown, or a state in which this is not done."""
+
+
+class Unauthenticated(QuillpostError):
+    """401: a token that is missing, unknown, expired or revoked."""
+
+
+class Unpaid(QuillpostError):
+    """402: the account's credit does not cover it."""
+
+
+class Forbidden(QuillpostError):
+    """403: the token lacks the scope."""
+
+
+class NotFound(QuillpostError):
+    """404: there is no such thing, or it is another account's."""
+
+
+class Conflict(QuillpostError):
+    """409: the idempotency key was used with another body, or its first call still runs."""
+
+
+class ValidationFailed(QuillpostError):
+    """422: `errors` has every fault, by the dotted path of its field."""
+
+    errors: Mapping[str, Sequence[str]] = {}
+
+
+class RateLimited(QuillpostError):
+    """429: too many calls, even after the retries."""
+
+
+class ServiceFailed(QuillpostError):
+    """5xx: the service's own fault; quote the request id."""
+
+
+class Unavailable(ServiceFailed):
+    """503: storage or database out of its reach; nothing was half-written."""
+
+
+class WrongSignature(QuillpostError):
+    """A delivery that this subscription's secret did not sign, or not just now."""
+
+
+BY_STATUS: Mapping[int, type[QuillpostError]] = {
+    400: Refused,
+    401: Unauthenticated,
+    402: Unpaid,
+    403: Forbidden,
+    404: NotFound,
+    409: Conflict,
+    422: ValidationFailed,
+    429: RateLimited,
+    503: Unavailable,
+}
+
+
+def error_of(response: httpx2.Response) -> QuillpostError:
+    """The failure that an answer tells of."""
+    status, said = response.status_code, _said(response)
+    kind = BY_STATUS.get(status, ServiceFailed if status >= 500 else QuillpostError)
+    error = kind(
+        str(said.get("message") or response.reason_phrase or "The call failed."),
+        status=status,
+        request_id=response.headers.get("x-request-id"),
+        retry_after=retry_after(response.headers, now=datetime.now(UTC)),
+    )
+    if isinstance(error, ValidationFailed):
+        error.errors = said.get("errors") or {}
+    return error
+
+
+def _said(response: httpx2.Response) -> Mapping[str, Any]:
+    """A proxy in between may answer with anything."""
+    try:
+        said = response.json()
+    except ValueError:
+        return {}
+    return said if isinstance(said, dict) else {}
+
+
+def retry_after(headers: Mapping[str, str], *, now: datetime) -> float | None:
+    """The seconds that these headers ask for: a number, or the date that a proxy may write."""
+    for told in (headers.get("retry-after"), headers.get("ratelimit-reset")):
+        if told is None:
+            continue
+        if told.strip().isascii() and told.strip().isdigit():
+            return float(told)
+        try:
+            until = parsedate_to_datetime(told)
+        except ValueError:
+            continue
+        # "-0000" is read as a time without a zone, and means UTC.
+        return max(0.0, (until.replace(tzinfo=until.tzinfo or UTC) - now).total_seconds())
+    return None

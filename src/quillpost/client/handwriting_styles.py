@@ -1,0 +1,19 @@
+"""The hands that there are."""
+
+from typing import Literal, TypedDict
+
+from quillpost.client.calls import Ask, How, Resource, listing
+
+
+class HandwritingStyle(TypedDict):
+    handwriting_style_id: int
+    name: str
+    sample: str
+    type: Literal["Realistic", "Bold", "International", "AI"]
+
+
+class HandwritingStyles(Resource[How]):
+    @listing("/handwriting-styles")
+    def list(self) -> Ask[HandwritingStyle]:
+        """Every hand, with a picture of one line."""
+        return Ask()

@@ -1,0 +1,91 @@
+"""Saved mailing lists."""
+
+from datetime import datetime
+from typing import TypedDict, Unpack
+
+from quillpost.client.answers import Message
+from quillpost.client.audience import ListedRecipient, MailingList
+from quillpost.client.calls import Ask, How, Id, Resource, listing, operation
+
+
+class Deduplicated(TypedDict):
+    message: str
+    removed: int
+
+
+class ListFilter(TypedDict, total=False):
+    items_per_page: int
+    page: int
+    query: str
+    sub_account_id: Id
+
+
+class RecipientsFilter(TypedDict, total=False):
+    items_per_page: int
+    page: int
+    updated_since: datetime | str
+
+
+class ListFields(TypedDict, total=False):
+    type: str
+    qrcode_url: str | None
+    sub_account_id: Id | None
+    is_suppression_list: bool
+
+
+class ListChanges(ListFields, total=False):
+    description: str
+
+
+class MailingLists(Resource[How]):
+    @listing("/mailing-lists")
+    def list(self, **only: Unpack[ListFilter]) -> Ask[MailingList]:
+        """Lists, newest first; `query` looks into their names."""
+        return Ask(query=only)
+
+    @operation("POST /mailing-lists")
+    def create(
+        self, description: str, *, idempotency_key: str | None = None, **fields: Unpack[ListFields]
+    ) -> Ask[MailingList]:
+        """A new list; `description` is its name."""
+        return Ask(body={"description": description, **fields}, idempotency_key=idempotency_key)
+
+    @operation("GET /mailing-lists/{mailing_list_id}")
+    def read(self, mailing_list_id: Id) -> Ask[MailingList]:
+        """One list."""
+        return Ask(mailing_list_id)
+
+    @operation("PUT /mailing-lists/{mailing_list_id}")
+    def update(self, mailing_list_id: Id, **changes: Unpack[ListChanges]) -> Ask[MailingList]:
+        """Change what is named; the rest stays."""
+        return Ask(mailing_list_id, body=changes)
+
+    @operation("DELETE /mailing-lists/{mailing_list_id}")
+    def delete(self, mailing_list_id: Id) -> Ask[Message]:
+        """Delete the list and everyone on it."""
+        return Ask(mailing_list_id)
+
+    @operation("POST /mailing-lists/{mailing_list_id}/merge")
+    def merge(self, mailing_list_id: Id, *, into: Id, idempotency_key: str | None = None) -> Ask[MailingList]:
+        """Move everyone to another list, which is answered."""
+        return Ask(mailing_list_id, body={"into": into}, idempotency_key=idempotency_key)
+
+    @operation("POST /mailing-lists/{mailing_list_id}/dedupe")
+    def dedupe(self, mailing_list_id: Id, *, idempotency_key: str | None = None) -> Ask[Deduplicated]:
+        """Remove those who are on the list twice."""
+        return Ask(mailing_list_id, idempotency_key=idempotency_key)
+
+    @operation("POST /mailing-lists/{mailing_list_id}/rotate-key")
+    def rotate_key(self, mailing_list_id: Id, *, idempotency_key: str | None = None) -> Ask[MailingList]:
+        """A new `api_key`; the old one ends."""
+        return Ask(mailing_list_id, idempotency_key=idempotency_key)
+
+    @operation("GET /mailing-lists/{mailing_list_id}/export", is_file=True)
+    def export(self, mailing_list_id: Id) -> Ask[bytes]:
+        """Everyone on the list, as a CSV file."""
+        return Ask(mailing_list_id)
+
+    @listing("/mailing-lists-utils/recipients/{mailing_list_id}")
+    def recipients(self, mailing_list_id: Id, **only: Unpack[RecipientsFilter]) -> Ask[ListedRecipient]:
+        """Everyone on the list, or those who have changed since a time."""
+        return Ask(mailing_list_id, query=only)

@@ -1,0 +1,231 @@
+"""Orders: reading, following, changing and repeating them."""
+
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime
+from typing import Any, Literal, TypedDict, Unpack
+
+from quillpost.client.audience import InlineRecipient, MailedRecipient
+from quillpost.client.calls import Ask, How, Id, Resource, listing, operation
+from quillpost.client.send import Sent
+
+ItemStatus = Literal[
+    "Processing", "Printed", "In Transit", "In Local Area", "Processed for Delivery", "Delivered",
+    "Re-routed", "Returned to Sender", "Failed",
+]  # fmt: skip
+
+
+class Order(TypedDict):
+    id: int
+    message: str
+    size: str | None
+    sub_account_id: int | None
+    type: str
+    display_type: str
+    style: int
+    front_image: str
+    high_quality_preview: str
+    authorization_total: int
+    grand_total: int
+    order_total: int
+    total_estimated_recipients: int
+    total_recipients: int
+    recipient_count: int
+    status: str
+    method: str
+    cancellable: bool
+    total_scans: int
+    metadata: dict[str, Any] | None
+    created_at: str
+    updated_at: str
+
+
+class OrderRead(Order):
+    """One order, with what deserves a look, or why it is held."""
+
+    warnings: list[str]
+
+
+class GiftCard(TypedDict):
+    brand: str
+    amount: int
+
+
+class OrderItem(TypedDict):
+    """One mail piece for one recipient."""
+
+    id: int
+    status: ItemStatus
+    delivery_date: str | None
+    scans: int
+    failure: str | None
+    recipient: MailedRecipient
+    giftcard: GiftCard | None
+    created_at: str
+
+
+class ItemStep(TypedDict):
+    status: ItemStatus
+    previous_status: ItemStatus | None
+    at: str
+
+
+class FoundItem(OrderItem):
+    """A piece that does not come with its order."""
+
+    order_id: int
+
+
+class OrderItemRead(FoundItem):
+    """One piece, with its dated history."""
+
+    events: list[ItemStep]
+
+
+class Unreached(MailedRecipient):
+    failure: str | None
+
+
+class Counts(TypedDict):
+    """How many pieces stand where, and how often they were scanned."""
+
+    processing: int
+    printed: int
+    in_transit: int
+    in_local_area: int
+    processed_for_delivery: int
+    delivered: int
+    re_routed: int
+    returned_to_sender: int
+    failed: int
+    scans: int
+    multi_scans: int
+
+
+class Tracked(TypedDict):
+    id: int
+    order: Order
+    stats: Counts
+    errors: list[Unreached]
+    returned: list[Unreached]
+
+
+class Track(TypedDict):
+    data: Tracked
+
+
+class Cancelled(TypedDict):
+    order: Order
+
+
+class Stats(Counts):
+    total_cost: str
+    total_requests: int
+    total_sent: int
+
+
+class Found(TypedDict):
+    matched_order_items: list[FoundItem]
+    orders: list[Order]
+    truncated: bool
+
+
+class OrderFilter(TypedDict, total=False):
+    items_per_page: int
+    page: int
+    sub_account_id: Id
+    type: str
+    status: str
+    created_after: datetime | date | str
+    created_before: datetime | date | str
+    metadata: Mapping[str, str]
+
+
+class ItemFilter(TypedDict, total=False):
+    items_per_page: int
+    page: int
+    status: ItemStatus
+
+
+class OrderChanges(TypedDict, total=False):
+    message: str
+    schedule_for: datetime | str | None
+    metadata: Mapping[str, Any] | None
+
+
+class Replay(TypedDict, total=False):
+    recipients: Sequence[InlineRecipient]
+    schedule_for: datetime | str
+    metadata: Mapping[str, Any]
+    allow_duplicates: bool
+
+
+class StatsFilter(TypedDict, total=False):
+    start_date: date | str
+    end_date: date | str
+    sub_account_id: Id
+
+
+class Search(TypedDict, total=False):
+    street_address: str
+    email: str
+    name: str
+
+
+class Orders(Resource[How]):
+    @listing("/orders/list")
+    def list(self, **only: Unpack[OrderFilter]) -> Ask[Order]:
+        """Orders, newest first; `metadata` keeps those whose metadata has these values."""
+        return Ask(query=only)
+
+    @operation("GET /orders/{order_id}")
+    def read(self, order_id: Id) -> Ask[OrderRead]:
+        """One order, with its warnings."""
+        return Ask(order_id)
+
+    @operation("PUT /orders/{order_id}")
+    def update(self, order_id: Id, **changes: Unpack[OrderChanges]) -> Ask[OrderRead]:
+        """Change an order while it is cancellable; it is checked and priced again."""
+        return Ask(order_id, body=changes)
+
+    @operation("GET /orders/{order_id}/track")
+    def track(self, order_id: Id) -> Ask[Track]:
+        """How many pieces stand where, and those that failed or came back."""
+        return Ask(order_id)
+
+    @listing("/orders/{order_id}/items")
+    def items(self, order_id: Id, **only: Unpack[ItemFilter]) -> Ask[OrderItem]:
+        """An order's pieces."""
+        return Ask(order_id, query=only)
+
+    @operation("GET /order-items/{item_id}")
+    def item(self, item_id: Id) -> Ask[OrderItemRead]:
+        """One piece, with its history."""
+        return Ask(item_id)
+
+    # Of the three methods that cancel, POST takes a key: made again, it gives the first answer.
+    @operation("POST /orders/{order_id}/cancel")
+    def cancel(self, order_id: Id, *, idempotency_key: str | None = None) -> Ask[Cancelled]:
+        """Cancel an order while it is cancellable; what was authorised is given back."""
+        return Ask(order_id, idempotency_key=idempotency_key)
+
+    @operation("POST /orders/{order_id}/replay")
+    def replay(
+        self, order_id: Id, *, idempotency_key: str | None = None, **changes: Unpack[Replay]
+    ) -> Ask[Sent]:
+        """The same once more, as a new order."""
+        return Ask(order_id, body=changes, idempotency_key=idempotency_key)
+
+    @operation("GET /orders/stats")
+    def stats(self, **only: Unpack[StatsFilter]) -> Ask[Stats]:
+        """Counts over all orders of a time."""
+        return Ask(query=only)
+
+    @operation("GET /orders/search")
+    def search(self, **wanted: Unpack[Search]) -> Ask[Found]:
+        """The pieces and orders that went to an address, an e-mail or a name."""
+        return Ask(query=wanted)
+
+    @operation("GET /orders/{order_id}/proof", is_file=True)
+    def proof(self, order_id: Id) -> Ask[bytes]:
+        """The print-ready PDF of the order's first pieces."""
+        return Ask(order_id)

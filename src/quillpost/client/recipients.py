@@ -1,0 +1,85 @@
+"""People on mailing lists."""
+
+from collections.abc import Sequence
+from typing import TypedDict, Unpack
+
+from quillpost.client.answers import Message
+from quillpost.client.audience import InlineRecipient, Recipient, RefusedRecipient
+from quillpost.client.calls import Ask, How, Id, Resource, listing, operation
+
+
+class NewRecipient(InlineRecipient):
+    mailing_list_id: Id
+
+
+class RecipientChanges(InlineRecipient, total=False):
+    mailing_list_id: Id
+
+
+class RecipientFilter(TypedDict, total=False):
+    items_per_page: int
+    page: int
+    email: str
+    mailing_list_id: Id
+
+
+class Whereabouts(TypedDict, total=False):
+    """An address, in parts or whole on one line, or an e-mail."""
+
+    address: str
+    address2: str
+    city: str
+    province: str
+    postal_code: str
+    country: str
+    email: str
+
+
+class Deleted(TypedDict):
+    status: str
+
+
+class Recipients(Resource[How]):
+    @listing("/recipients")
+    def list(self, **only: Unpack[RecipientFilter]) -> Ask[Recipient]:
+        """Everyone on any list."""
+        return Ask(query=only)
+
+    @operation("POST /recipients")
+    def create(self, *, idempotency_key: str | None = None, **fields: Unpack[NewRecipient]) -> Ask[Recipient]:
+        """Put someone on a list: an address or an e-mail is needed."""
+        return Ask(body=fields, idempotency_key=idempotency_key)
+
+    @operation("GET /recipients/{recipient_id}")
+    def read(self, recipient_id: Id) -> Ask[Recipient]:
+        """One person on one list."""
+        return Ask(recipient_id)
+
+    @operation("PUT /recipients/{recipient_id}")
+    def update(self, recipient_id: Id, **changes: Unpack[RecipientChanges]) -> Ask[Recipient]:
+        """Change what is named; the rest stays, and None clears."""
+        return Ask(recipient_id, body=changes)
+
+    @operation("DELETE /recipients/{recipient_id}")
+    def delete(self, recipient_id: Id) -> Ask[Message]:
+        """Take someone off their list."""
+        return Ask(recipient_id)
+
+    @operation("POST /recipients-utils/create-multiple")
+    def create_multiple(
+        self, recipients: Sequence[NewRecipient], *, idempotency_key: str | None = None
+    ) -> Ask[Sequence[Recipient | RefusedRecipient]]:
+        """Put many on lists: one result for each, in order; those that are refused stop nobody."""
+        return Ask(body=recipients, idempotency_key=idempotency_key)
+
+    @operation("POST /recipients-utils/delete-by-address")
+    def delete_by_address(
+        self, mailing_list_id: Id, *, idempotency_key: str | None = None, **whom: Unpack[Whereabouts]
+    ) -> Ask[Deleted]:
+        """Take whoever has this address, or this e-mail, off a list."""
+        return Ask(body={"mailing_list_id": mailing_list_id, **whom}, idempotency_key=idempotency_key)
+
+    @operation("POST /recipients/lookup")
+    def lookup(self, email: str, *, idempotency_key: str | None = None) -> Ask[Recipient]:
+        """Whoever has this e-mail; `NotFound` where nobody has."""
+        return Ask(body={"email": email}, idempotency_key=idempotency_key)

@@ -1,0 +1,144 @@
+"""Sending mail."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Literal, TypedDict, Unpack
+
+from quillpost.client.audience import InlineRecipient
+from quillpost.client.calls import Ask, How, Id, Resource, operation
+
+PieceName = Literal["postcard", "windowed-letter", "windowless-letter", "notecard", "magnacard"]
+FontSize = Literal["auto", "large", "medium", "small"]
+
+
+class AnySend(TypedDict, total=False):
+    """What every send may say: whom to, what, how, and from whom."""
+
+    recipients: Sequence[InlineRecipient]
+    mailing_list_ids: Sequence[Id]
+    front_image_url: str
+    image_template: Id
+    message: str
+    message_template: Id
+    use_custom_background: bool
+    send_standard_mail: bool
+    handwriting_style: Id
+    handwriting_color: str
+    handwriting_realism: bool
+    font_size: FontSize
+    qrcode_url: str
+    metadata: Mapping[str, Any]
+    sub_account_id: Id
+    notification_emails: Sequence[str]
+    return_name: str
+    return_address: str
+    return_address2: str
+    return_city: str
+    return_state: str
+    return_postal_code: str
+    append_or_current_resident: bool
+    allow_duplicates: bool
+    schedule_for: datetime | str
+    preview_recipient: int
+
+
+class CardSend(AnySend, total=False):
+    """A notecard or a magnacard."""
+
+    custom_background_image: str
+
+
+class PostcardSend(CardSend, total=False):
+    size: Literal["4x6", "6x9", "6x11"]
+
+
+class LetterSend(AnySend, total=False):
+    additional_pages_url: str
+    pdf_only_url: str
+
+
+class PieceSend(PostcardSend, LetterSend, total=False):
+    """Any piece: what is not used for it is named in `ignored_fields`."""
+
+
+class Sent(TypedDict):
+    """The order that a send has made."""
+
+    id: int
+    total_estimated_recipients: int
+    authorization_total: int
+    leads_fee: int
+    mailing_list_ids_used: str
+    handwriting_color: str
+    front_image: str
+    message: str
+    append_or_current_resident: bool
+    type: str
+    size: str | None
+    return_name: str | None
+    return_address: str | None
+    return_address2: str | None
+    return_city: str | None
+    return_province: str | None
+    return_postal_code: str | None
+    message_template_id: int | None
+    image_template_id: int | None
+    method: str
+    sub_account_id: int | None
+    sub_account: dict[str, Any] | None
+    font_size: str
+    qrcode_url: str | None
+    custom_background_url: str | None
+    giftcard_brand: str | None
+    giftcard_image: str | None
+    giftcard_amount: int | None
+    giftcard_brand_longname: str
+    status: str
+    display_status: str
+    display_trigger: str
+    display_type: str
+    style: int
+    user_id: int
+    created_at: str
+    updated_at: str
+    recipients: list[dict[str, str | None]]
+
+
+class Send(Resource[How]):
+    """Each makes an order of everyone in the audience and answers with it."""
+
+    @operation("POST /send/{piece}")
+    def piece(
+        self, piece: PieceName, *, idempotency_key: str | None = None, **body: Unpack[PieceSend]
+    ) -> Ask[Sent]:
+        """Send a piece whose kind is known only when the program runs."""
+        return Ask(piece, body=body, idempotency_key=idempotency_key)
+
+    @operation("POST /send/postcard")
+    def postcard(self, *, idempotency_key: str | None = None, **piece: Unpack[PostcardSend]) -> Ask[Sent]:
+        """Send a postcard."""
+        return Ask(body=piece, idempotency_key=idempotency_key)
+
+    @operation("POST /send/windowed-letter")
+    def windowed_letter(
+        self, *, idempotency_key: str | None = None, **piece: Unpack[LetterSend]
+    ) -> Ask[Sent]:
+        """Send a letter whose envelope has a window."""
+        return Ask(body=piece, idempotency_key=idempotency_key)
+
+    @operation("POST /send/windowless-letter")
+    def windowless_letter(
+        self, *, idempotency_key: str | None = None, **piece: Unpack[LetterSend]
+    ) -> Ask[Sent]:
+        """Send a letter whose envelope is addressed by hand."""
+        return Ask(body=piece, idempotency_key=idempotency_key)
+
+    @operation("POST /send/notecard")
+    def notecard(self, *, idempotency_key: str | None = None, **piece: Unpack[CardSend]) -> Ask[Sent]:
+        """Send a folded notecard in an envelope."""
+        return Ask(body=piece, idempotency_key=idempotency_key)
+
+    @operation("POST /send/magnacard")
+    def magnacard(self, *, idempotency_key: str | None = None, **piece: Unpack[CardSend]) -> Ask[Sent]:
+        """Send a card with a magnet."""
+        return Ask(body=piece, idempotency_key=idempotency_key)

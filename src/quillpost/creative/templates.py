@@ -1,0 +1,229 @@
+"""Saved creative: images for fronts, and messages with how they are written."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Any, Self
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from quillpost.accounts.rules import Caller
+from quillpost.accounts.sub_accounts import require_sub_account
+from quillpost.database import Tx
+from quillpost.database.tables import image_templates, message_templates, orders
+from quillpost.kit.errors import NotFound, Refused
+from quillpost.kit.paging import Page, PageRequest
+
+HELD_BACK = ("reviewing", "paused")
+"""Orders in these states are not made yet, and may still be changed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageTemplate:
+    id: int
+    account_id: int
+    sub_account_id: int | None
+    type: str
+    name: str
+    image_file_id: UUID
+    design_tool_id: str | None
+    created_at: datetime
+    updated_at: datetime
+
+    @classmethod
+    def of(cls, row: sa.Row[Any]) -> Self:
+        return cls(**row._mapping)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageDraft:
+    """What a message template says. None: not set, so that whoever sends decides."""
+
+    type: str
+    name: str
+    content: str = ""
+    handwriting_style_id: int | None = None
+    font_size: str | None = None
+    font_color: str | None = None
+    handwriting_realism: bool | None = None
+    additional_pages: str | None = None
+    pdf_only_url: str | None = None
+    custom_background_url: str | None = None
+    qrcode_url: str | None = None
+    cc_emails: tuple[str, ...] = ()
+    giftcard_brand_code: str | None = None
+    giftcard_amount: int | None = None
+    landing_page_url: str | None = None
+
+    @property
+    def skip_creative_generation(self) -> bool:
+        """The PDF is the whole mailer: nothing is written."""
+        return self.pdf_only_url is not None
+
+    def changed(self, values: Mapping[str, Any]) -> "MessageDraft":
+        """The draft with other values in these fields."""
+        kept = {f.name: getattr(self, f.name) for f in fields(MessageDraft)}
+        return MessageDraft(**kept | dict(values))
+
+    def columns(self) -> dict[str, Any]:
+        """The draft as the table keeps it: what is not set takes no room."""
+        settings = {name: getattr(self, name) for name in SETTINGS}
+        return {
+            "type": self.type,
+            "name": self.name,
+            "content": self.content,
+            "settings": {name: value for name, value in settings.items() if value not in (None, ())},
+        }
+
+
+SETTINGS = tuple(f.name for f in fields(MessageDraft) if f.name not in ("type", "name", "content"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageTemplate(MessageDraft):
+    id: int
+    account_id: int
+    sub_account_id: int | None
+    share_uuid: UUID
+    created_at: datetime
+    updated_at: datetime
+
+    @classmethod
+    def of(cls, row: sa.Row[Any]) -> Self:
+        known = dict(row._mapping)
+        settings = known.pop("settings")
+        return cls(**known, **settings | {"cc_emails": tuple(settings.get("cc_emails", ()))})
+
+
+def home_of(tx: Tx, who: Caller, sub_account_id: int | None) -> int | None:
+    """The sub account that a template belongs to: the one named, else the one the caller is limited to."""
+    home = sub_account_id if sub_account_id is not None else who.sub_account_id
+    if home is not None:
+        require_sub_account(tx, home)
+    return home
+
+
+def find_image_template(tx: Tx, template_id: int) -> ImageTemplate:
+    """The template that a body names: unknown and another's answer alike."""
+    found = _first(tx, image_templates, template_id)
+    if found is None:
+        raise Refused("Image Template does not exist")
+    return ImageTemplate.of(found)
+
+
+def find_message_template(tx: Tx, template_id: int) -> MessageTemplate:
+    """The template that a body names: unknown and another's answer alike."""
+    found = _first(tx, message_templates, template_id)
+    if found is None:
+        raise Refused("Message Template does not exist")
+    return MessageTemplate.of(found)
+
+
+def read_image_template(tx: Tx, template_id: int) -> ImageTemplate:
+    return ImageTemplate.of(_required(_first(tx, image_templates, template_id)))
+
+
+def read_message_template(tx: Tx, template_id: int, *, locked: bool = False) -> MessageTemplate:
+    """The template; `locked`, nobody else changes it before this transaction ends."""
+    return MessageTemplate.of(_required(_first(tx, message_templates, template_id, locked=locked)))
+
+
+def list_image_templates(
+    tx: Tx,
+    asked: PageRequest,
+    *,
+    sub_account_id: int | None,
+    type: str | None,  # noqa: A002
+) -> Page[ImageTemplate]:
+    """Newest first."""
+    rows, total = _page(tx, image_templates, asked, sub_account_id=sub_account_id, type=type)
+    return Page([ImageTemplate.of(row) for row in rows], total, asked)
+
+
+def list_message_templates(
+    tx: Tx,
+    asked: PageRequest,
+    *,
+    sub_account_id: int | None,
+    type: str | None,  # noqa: A002
+) -> Page[MessageTemplate]:
+    """Newest first."""
+    rows, total = _page(tx, message_templates, asked, sub_account_id=sub_account_id, type=type)
+    return Page([MessageTemplate.of(row) for row in rows], total, asked)
+
+
+def insert_image_template(tx: Tx, values: Mapping[str, Any], *, now: datetime) -> ImageTemplate:
+    return ImageTemplate.of(_insert(tx, image_templates, values, now=now))
+
+
+def insert_message_template(tx: Tx, values: Mapping[str, Any], *, now: datetime) -> MessageTemplate:
+    return MessageTemplate.of(_insert(tx, message_templates, values, now=now))
+
+
+def update_image_template(
+    tx: Tx, template_id: int, values: Mapping[str, Any], *, now: datetime
+) -> ImageTemplate:
+    return ImageTemplate.of(_update(tx, image_templates, template_id, values, now=now))
+
+
+def update_message_template(
+    tx: Tx, template_id: int, values: Mapping[str, Any], *, now: datetime
+) -> MessageTemplate:
+    return MessageTemplate.of(_update(tx, message_templates, template_id, values, now=now))
+
+
+def delete_image_template(tx: Tx, template_id: int) -> None:
+    """Its image stays: orders may print it. Refused while an order that waits names the template."""
+    _delete(tx, image_templates, template_id, orders.c.image_template_id)
+
+
+def delete_message_template(tx: Tx, template_id: int) -> None:
+    """Refused while an order that waits names it."""
+    _delete(tx, message_templates, template_id, orders.c.message_template_id)
+
+
+def _first(tx: Tx, table: sa.Table, template_id: int, *, locked: bool = False) -> sa.Row[Any] | None:
+    query = sa.select(table).where(table.c.id == template_id)
+    return tx.execute(query.with_for_update() if locked else query).first()
+
+
+def _required(row: sa.Row[Any] | None) -> sa.Row[Any]:
+    if row is None:
+        raise NotFound
+    return row
+
+
+def _page(
+    tx: Tx, table: sa.Table, asked: PageRequest, **filters: int | str | None
+) -> tuple[list[sa.Row[Any]], int]:
+    wanted = [table.c[name] == value for name, value in filters.items() if value is not None]
+    rows = tx.execute(
+        sa.select(table).where(*wanted).order_by(table.c.id.desc()).limit(asked.per_page).offset(asked.offset)
+    )
+    total = tx.execute(sa.select(sa.func.count()).select_from(table).where(*wanted)).scalar_one()
+    return list(rows), total
+
+
+def _insert(tx: Tx, table: sa.Table, values: Mapping[str, Any], *, now: datetime) -> sa.Row[Any]:
+    made = sa.insert(table).values(**values, created_at=now, updated_at=now).returning(table)
+    return tx.execute(made).one()
+
+
+def _update(
+    tx: Tx, table: sa.Table, template_id: int, values: Mapping[str, Any], *, now: datetime
+) -> sa.Row[Any]:
+    changed = (
+        sa.update(table).where(table.c.id == template_id).values(**values, updated_at=now).returning(table)
+    )
+    return _required(tx.execute(changed).first())
+
+
+def _delete(tx: Tx, table: sa.Table, template_id: int, users: sa.Column[Any]) -> None:
+    _required(_first(tx, table, template_id, locked=True))
+    waiting = tx.execute(
+        sa.select(orders.c.id).where(users == template_id, orders.c.status.in_(HELD_BACK)).limit(1)
+    ).scalar()
+    if waiting is not None:
+        raise Refused(f"Order {waiting} still waits and uses this template: cancel it first, or wait.")
+    tx.execute(sa.delete(table).where(table.c.id == template_id))

@@ -1,0 +1,71 @@
+"""Proofs: the first pieces of an order, drawn as the press draws them, in one file."""
+
+import io
+
+import pikepdf
+
+from quillpost.composition.art.refusals import BadArt
+from quillpost.composition.content import Addressee, Copy
+from quillpost.composition.pages.layout import DoesNotFit
+from quillpost.creative.images import heavy_work, kept_files
+from quillpost.fulfilment.production import Press
+from quillpost.fulfilment.store import file_keys
+from quillpost.kit.errors import Refused
+from quillpost.orders import look
+from quillpost.orders.reading import first_items
+from quillpost.orders.store import read_order
+
+PIECES = 3
+
+
+def draw_proof(press: Press, order_id: int) -> bytes:
+    """The pages of the order's first pieces, then their envelopes.
+
+    It looks with the service's eyes, for a caller need not see the files of a whole account: whoever
+    asks has made sure that the order is theirs to see.
+    """
+    with press.db.work() as tx:
+        order = read_order(tx, order_id)
+        pieces = first_items(tx, order_id, most=PIECES)
+        keys = [look.DesignKey.of(item, order) for item in pieces]
+        pictures = file_keys(tx, keys)
+    if not pieces:
+        raise Refused("This order has no pieces yet. Try again shortly.")
+    designs = look.designs(
+        keys,
+        {order.id: order},
+        kept_files(press.shelf.store, pictures),
+        indicia=press.worlds[order.mode].indicia[order.mail_class],
+    )
+    copies = [look.copy(item, order, qr_base=press.qr_base) for item in pieces]
+    try:
+        with heavy_work():
+            drawn = press.studio.compose(
+                designs, copies, title=f"Proof of order {order.id}", made_at=order.created_at
+            )
+    except (DoesNotFit, BadArt) as fault:
+        raise Refused(f"No piece of this order can be drawn: {fault}") from fault
+    return drawn.sheets if drawn.envelopes is None else _joined(drawn.sheets, drawn.envelopes)
+
+
+def draw_front(press: Press, order_id: int, *, dpi: int) -> bytes:
+    """The front that everyone sees on an order without a picture of its own: a PNG."""
+    with press.db.work() as tx:
+        order = read_order(tx, order_id)
+        key = look.DesignKey(order.id, order.front_file_id, None, None, order.logo_file_id)
+        pictures = file_keys(tx, [key])
+    indicia = press.worlds[order.mode].indicia[order.mail_class]
+    designs = look.designs([key], {order.id: order}, kept_files(press.shelf.store, pictures), indicia=indicia)
+    front = next(iter(press.studio.pieces[order.piece].previews))
+    nobody = Copy(item_id=0, design=key, addressee=Addressee())
+    with heavy_work():
+        return press.studio.preview(designs[key], nobody, dpi=dpi, only=front).sides[front]
+
+
+def _joined(sheets: bytes, envelopes: bytes) -> bytes:
+    """The envelopes as further pages; everything else is as in the sheets."""
+    joined = io.BytesIO()
+    with pikepdf.open(io.BytesIO(sheets)) as whole, pikepdf.open(io.BytesIO(envelopes)) as more:
+        whole.pages.extend(more.pages)
+        whole.save(joined, deterministic_id=True)
+    return joined.getvalue()

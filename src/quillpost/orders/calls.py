@@ -1,0 +1,41 @@
+"""A call as it was given, in our own terms: None where the caller said nothing."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from quillpost.composition.content import ReturnAddress
+from quillpost.orders.pieces import Piece
+
+Faults = dict[str, list[str]]
+"""What is wrong with a call so far, by field."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    piece: Piece
+    size: str | None = None
+    recipients: Sequence[Mapping[str, str | None]] = ()
+    mailing_list_ids: Sequence[int] = ()
+    message: str | None = None
+    message_template_id: int | None = None
+    image_template_id: int | None = None
+    front_image_url: str | None = None
+    background_url: str | None = None
+    use_custom_background: bool = True
+    additional_pages_url: str | None = None
+    pdf_only_url: str | None = None
+    style: int | None = None
+    handwriting_color: str | None = None
+    handwriting_realism: bool | None = None
+    font_size: str | None = None
+    qrcode_url: str | None = None
+    sub_account_id: int | None = None
+    return_address: ReturnAddress = field(default_factory=ReturnAddress)
+    mail_class: str = "first"
+    append_or_current_resident: bool = False
+    allow_duplicates: bool = False
+    notification_emails: Sequence[str] = ()
+    metadata: str | None = None
+    schedule_for: datetime | None = None
+    preview_recipient: int | None = None

@@ -1,0 +1,273 @@
+"""Who of saved lists is mailed, and why the others are not: one text of SQL, whoever asks."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from quillpost.audience.rules import (
+    CUSTOM,
+    HOME,
+    NO_ADDRESS,
+    NO_PRICE,
+    REPEATED,
+    SAME_ADDRESS,
+    SUPPRESSED,
+    TEXTS,
+    Person,
+)
+from quillpost.database import Tx
+from quillpost.database.tables import recipients
+from quillpost.pricing.rules import EVERYWHERE_ELSE, Tariff
+
+NOT_AGAIN_WITHIN = timedelta(hours=36)
+
+PERSON_COLUMNS = (*TEXTS, "dob", "anniversary", "address_key")
+"""What an item takes over from a recipient."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """What decides who of the lists is mailed.
+
+    `mails_at` is when the order is due; `inline_keys` are the address keys of inline recipients who are
+    mailed, and come first. `order_id` is the order's own, once it has one.
+    """
+
+    account_id: int
+    sub_account_id: int | None
+    mode: str
+    list_ids: Sequence[int]
+    creative_key: UUID | None
+    allow_duplicates: bool
+    mails_at: datetime
+    tariff: Tariff
+    inline_keys: Sequence[str] = ()
+    order_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How many of the lists are mailed at what cost, and how many are not, by reason."""
+
+    pieces: int
+    cents: int
+    undeliverable: int
+    duplicates: int
+    suppressed: int
+
+
+def _repeats(key: str) -> str:
+    """Whether the same piece goes to the address of this key a short time before or after."""
+    return f"""exists (
+        select 1 from items i join orders o on o.id = i.order_id
+         where i.account_id = :account_id and i.mode = :mode and i.address_key = {key}
+           and i.creative_key = cast(:creative_key as uuid)
+           and i.sub_account_id is not distinct from cast(:sub_account_id as bigint)
+           and i.status <> 'Failed' and o.id is distinct from cast(:order_id as bigint)
+           and o.due_at > :repeats_from and o.due_at < :repeats_until)"""
+
+
+# An address is on a list once, so doubles are met only between lists. Two with the same address have the
+# same country and so the same price: of doubles the first is always one who can be mailed.
+CLASSIFIED = f"""
+    barred as materialized (
+        select address_key, email from suppressions(cast(:sub_account_id as bigint))),
+    doubled as (
+        select address_key, min(id) as first_id from recipients
+         where cardinality(cast(:lists as bigint[])) > 1 and mailing_list_id = any(:lists)
+           and account_id = :account_id and address_key is not null
+         group by address_key having count(*) > 1),
+    listed as (
+        select id, mailing_list_id, {", ".join(name for name in PERSON_COLUMNS if name != "country")},
+               coalesce(country, '{HOME}') as country
+          from recipients where mailing_list_id = any(:lists) and account_id = :account_id),
+    classified as (
+        select r.*, coalesce(price.cents, cast(:cents_elsewhere as integer)) as cents,
+               case when r.address is null then :no_address
+                    when coalesce(price.cents, cast(:cents_elsewhere as integer)) is null
+                    then replace(:no_price, '{{}}', r.country)
+                    when r.id <> d.first_id
+                      or r.address_key in (select unnest(cast(:inline_keys as text[]))) then :same_address
+                    when r.address_key in (select address_key from barred where address_key is not null)
+                      or lower(r.email) in (select email from barred where email is not null)
+                    then :suppressed
+                    when not :allow_duplicates and {_repeats("r.address_key")} then :repeated
+               end as refusal
+          from listed r
+          left join doubled d on d.address_key = r.address_key
+          left join unnest(cast(:countries as text[]), cast(:cents as integer[])) as price (country, cents)
+            on price.country = r.country)
+"""
+"""The lists' people with the price of a piece there and, where they are not mailed, the reason."""
+
+TALLY = sa.text(
+    f"with {CLASSIFIED} select refusal, count(*) as people, sum(cents) as cents from classified group by 1"
+)
+
+FIRST = sa.text(
+    f"""
+    with {CLASSIFIED}
+    select * from classified where refusal is null order by mailing_list_id, id limit 1
+    """
+)
+
+REFUSED_INLINE = sa.text(
+    f"""
+    select p.place, case when barred.place is null then :repeated else :suppressed end as refusal
+      from unnest(cast(:keys as text[])) with ordinality as p (key, place)
+      left join suppressed_places(cast(:sub_account_id as bigint), :keys, cast(:emails as text[]))
+                as barred (place) on barred.place = p.place
+     where barred.place is not null or (not :allow_duplicates and {_repeats("p.key")})
+    """
+)
+
+# Two sends of one creative at the same moment would not see each other's pieces.
+TAKE_TURNS = sa.text("select pg_advisory_xact_lock(hashtextextended(:creative, 0))")
+
+
+def tally(tx: Tx, reach: Reach) -> Tally:
+    """Of the lists alone; nothing is stored."""
+    mailed, cents = 0, 0
+    refused = {SAME_ADDRESS: 0, REPEATED: 0, SUPPRESSED: 0}
+    undeliverable = 0
+    for row in tx.execute(TALLY, values(reach)):
+        if row.refusal is None:
+            mailed, cents = row.people, row.cents
+        elif row.refusal in refused:
+            refused[row.refusal] = row.people
+        else:
+            undeliverable += row.people
+    return Tally(
+        pieces=mailed,
+        cents=cents,
+        undeliverable=undeliverable,
+        duplicates=refused[SAME_ADDRESS] + refused[REPEATED],
+        suppressed=refused[SUPPRESSED],
+    )
+
+
+def first_person(tx: Tx, reach: Reach) -> Person | None:
+    """The first of the lists who would be mailed."""
+    row = tx.execute(FIRST, values(reach)).first()
+    return None if row is None else _person(row._mapping)
+
+
+def refused_inline(tx: Tx, people: Sequence[Person], reach: Reach, *, lock: bool) -> list[Person]:
+    """The same people; those who must not be mailed, or not again so soon, now carry the refusal.
+
+    With `lock` no other order of this creative is judged before the transaction ends.
+    """
+    if lock:
+        take_turns(tx, reach)
+    open_places = [place for place, person in enumerate(people) if not person.refusal]
+    if not open_places:
+        return list(people)
+    asked = {
+        "keys": [people[place].address_key for place in open_places],
+        "emails": [people[place].email for place in open_places],
+    }
+    found = {
+        open_places[row.place - 1]: row.refusal for row in tx.execute(REFUSED_INLINE, values(reach) | asked)
+    }
+    return [
+        replace(person, refusal=found[place]) if place in found else person
+        for place, person in enumerate(people)
+    ]
+
+
+def take_turns(tx: Tx, reach: Reach) -> None:
+    """Wait until no other transaction judges whom this creative may reach; where it matters."""
+    if not reach.allow_duplicates:
+        tx.execute(TAKE_TURNS, {"creative": f"{reach.account_id}:{reach.creative_key}"})
+
+
+def may_repeat(order_type: str, *, allow_duplicates: bool) -> bool:
+    """Whether one creative may reach an address again at once; a gift card always may."""
+    return allow_duplicates or order_type == "giftcard"
+
+
+def values(reach: Reach) -> dict[str, Any]:
+    """What the statements of this module, and those built on `CLASSIFIED`, want to know."""
+    prices = {place: cents for place, cents in reach.tariff.by_country.items() if place != EVERYWHERE_ELSE}
+    return {
+        "account_id": reach.account_id,
+        "sub_account_id": reach.sub_account_id,
+        "mode": reach.mode,
+        "lists": list(reach.list_ids),
+        "creative_key": reach.creative_key,
+        "allow_duplicates": reach.allow_duplicates,
+        "repeats_from": reach.mails_at - NOT_AGAIN_WITHIN,
+        "repeats_until": reach.mails_at + NOT_AGAIN_WITHIN,
+        "inline_keys": list(reach.inline_keys),
+        "order_id": reach.order_id,
+        "countries": list(prices),
+        "cents": list(prices.values()),
+        "cents_elsewhere": reach.tariff.by_country.get(EVERYWHERE_ELSE),
+        "no_address": NO_ADDRESS,
+        "no_price": NO_PRICE,
+        "same_address": SAME_ADDRESS,
+        "suppressed": SUPPRESSED,
+        "repeated": REPEATED,
+    }
+
+
+def _person(columns: Mapping[Any, Any]) -> Person:
+    plain = {name: columns[name] for name in PERSON_COLUMNS if name not in CUSTOM}
+    return Person(**plain, custom=tuple(columns[name] for name in CUSTOM))
+
+
+_FIELDS = {
+    "COMPANY": "company",
+    "ADDRESS": "address",
+    "ADDRESS2": "address2",
+    "CITY": "city",
+    "STATE": "province",
+    "PROVINCE": "province",
+    "ZIP": "postal_code",
+    "POSTAL_CODE": "postal_code",
+    "EMAIL": "email",
+    "PHONE": "phone",
+    **{name.upper(): name for name in CUSTOM},
+}
+_DAYS = {"DOB": "dob", "ANNIVERSARY": "anniversary"}
+_WHOLE_NAME = sa.func.btrim(recipients.c.name)
+_NAMES: dict[str, sa.ColumnElement[str]] = {
+    "FIRST_NAME": sa.func.split_part(_WHOLE_NAME, " ", 1),
+    "LAST_NAME": sa.func.split_part(_WHOLE_NAME, " ", -1),
+    "FULL_NAME": _WHOLE_NAME,
+    "NAME": _WHOLE_NAME,
+}
+"""The part of a name that a variable shows, nearly: titles and the like are left to composition."""
+
+
+def longest_people(tx: Tx, list_ids: Sequence[int], variables: Collection[str]) -> list[Person]:
+    """People, at least one, who between them have the longest stored value of every variable named.
+
+    Nobody on the lists need be like them: each has the longest of everything, only their names differ.
+    """
+    fields = {_FIELDS[name] for name in variables if name in _FIELDS}
+    days = {_DAYS[name] for name in variables if name in _DAYS}
+    names = {name: _NAMES[name] for name in variables if name in _NAMES}
+    wanted = [
+        *(_longest(recipients.c[field], recipients.c[field]).label(field) for field in fields),
+        *(sa.func.max(recipients.c[day]).label(day) for day in days),
+        *(_longest(recipients.c.name, shown).label(name) for name, shown in names.items()),
+    ]
+    if not wanted:
+        return [Person()]
+    mailable = recipients.c.mailing_list_id.in_(list_ids) & recipients.c.address.is_not(None)
+    found = tx.execute(sa.select(*wanted).where(mailable)).one()._mapping
+    everyones = {name: found[name] for name in fields | days if name not in CUSTOM}
+    custom = tuple(found[name] if name in fields else None for name in CUSTOM)
+    whole_names = dict.fromkeys(found[name] for name in names) or {None: None}
+    return [Person(name=name, **everyones, custom=custom) for name in whole_names]
+
+
+def _longest(value: sa.ColumnElement[Any], measured: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
+    """The value of whom the measured text is longest, in one pass: lengths of six digits sort as text."""
+    length = sa.func.lpad(sa.cast(sa.func.length(measured), sa.Text), 6, "0")
+    return sa.func.substr(sa.func.max((length + value).collate("C")), 7)

@@ -1,0 +1,154 @@
+"""The job that makes items of an order's lists: one transaction, in which the database does all the work."""
+
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+import structlog
+
+from quillpost import jobs
+from quillpost.database import Database, Tx
+from quillpost.database.tables import items, orders
+from quillpost.orders import listed, store
+from quillpost.orders.listed import PERSON_COLUMNS, Reach
+from quillpost.orders.rules import ItemStatus, OrderStatus
+from quillpost.orders.service import SWEEP
+from quillpost.pricing import ledger
+from quillpost.pricing.store import tariff_on
+
+log = structlog.get_logger(__name__)
+
+MATERIALISE = "audience.materialise"
+ORDERS_AT_ONCE = 1_000
+
+ACT_FOR = sa.text("select set_config('app.account_id', :account, true)")
+
+# Sorted apart, the refusal is found once for each; and items lie in the order of their lists.
+INSERT_ITEMS = sa.text(
+    f"""
+    with {listed.CLASSIFIED}
+    insert into items (account_id, sub_account_id, mode, order_id, creative_key, mailing_list_id,
+                       status, failure, scans, price_cents, code, {", ".join(PERSON_COLUMNS)},
+                       created_at, updated_at)
+    select :account_id, cast(:sub_account_id as bigint), :mode, :order_id,
+           cast(:creative_key as uuid), c.mailing_list_id,
+           case when c.refusal is null then 'Processing' else 'Failed' end, c.refusal, 0,
+           case when c.refusal is null then c.cents else 0 end,
+           case when c.refusal is null and :has_code then new_short_code() end,
+           {", ".join(f"c.{name}" for name in PERSON_COLUMNS)}, :now, :now
+      from (select * from classified order by mailing_list_id, id) c
+    """
+)
+
+SUM_UP = sa.text(
+    """
+    update orders set updated_at = :now,
+           order_total = (select coalesce(sum(price_cents), 0) from items
+                           where order_id = :order_id and status <> 'Failed')
+     where id = :order_id returning order_total
+    """
+)
+
+FIRST_FACTS = sa.text(
+    """
+    with fact as (
+        insert into facts (account_id, sub_account_id, mode, kind, order_id, item_id,
+                           order_status, previous, current, at)
+        select i.account_id, i.sub_account_id, i.mode, 'item.status', i.order_id, i.id,
+               o.status, null, i.status, :now
+          from items i join orders o on o.id = i.order_id
+         where i.order_id = :order_id and i.mailing_list_id is not null order by i.id
+        returning id)
+    insert into fact_queue (fact_id) select id from fact
+    """
+)
+
+# In the order of their ids: of two that mail to the same lists neither waits for the other in a circle.
+COUNT_SENDS = sa.text(
+    """
+    with sent as (
+        select mailing_list_id, count(*) as pieces from items
+         where order_id = :order_id and mailing_list_id is not null and status = 'Processing'
+         group by mailing_list_id),
+    turn as materialized (
+        select id from mailing_lists where id in (select mailing_list_id from sent)
+         order by id for no key update)
+    update mailing_lists l set total_sends = l.total_sends + sent.pieces, last_send = :now
+      from turn join sent on sent.mailing_list_id = turn.id
+     where l.id = turn.id
+    """
+)
+
+
+def materialise(db: Database, order_id: int, *, now: datetime) -> None:
+    """Make the order's lists items, once; an order that was cancelled meanwhile gets none.
+
+    Two pieces that drew the same short code undo it all: the job is tried again, and draws others.
+    """
+    with db.work() as tx:
+        order = _take(tx, order_id, now=now)
+        if order is None or not OrderStatus(order.status).is_held_back:
+            return
+        tx.execute(ACT_FOR, {"account": str(order.account_id)})
+        reach = _reach(tx, order)
+        listed.take_turns(tx, reach)
+        has_code = order.qrcode_url is not None
+        made = tx.execute(INSERT_ITEMS, listed.values(reach) | {"has_code": has_code, "now": now})
+        about = {"order_id": order_id, "now": now}
+        tx.execute(store.COUNT_ITEMS, {"order_id": order_id})
+        total = tx.execute(SUM_UP, about).scalar_one()
+        ledger.hold_exactly(tx, order_id, cents=total, why="audience", now=now)
+        tx.execute(FIRST_FACTS, about)
+        tx.execute(COUNT_SENDS, about)
+        jobs.wake(tx, SWEEP, at=max(order.due_at, now))
+    log.info("audience.materialised", order=order_id, items=made.rowcount)
+
+
+def materialise_again(db: Database) -> None:
+    """Book the job for every order that waits for its items and that no job is booked for."""
+    with db.work() as tx:
+        waiting = tx.execute(
+            sa.select(orders.c.id)
+            .where(orders.c.audience_pending)
+            .order_by(orders.c.id)
+            .limit(ORDERS_AT_ONCE)
+        )
+        for order_id in waiting.scalars():
+            # A job that was given up waits for a person: `quillpost doctor` shows it.
+            if not jobs.is_known(tx, MATERIALISE, order_id=order_id):
+                jobs.defer(tx, MATERIALISE, order_id=order_id)
+
+
+def _take(tx: Tx, order_id: int, *, now: datetime) -> sa.Row[Any] | None:
+    """The order, if its lists were still to become items; from here on they are taken care of."""
+    return tx.execute(
+        sa.update(orders)
+        .where(orders.c.id == order_id, orders.c.audience_pending)
+        .values(audience_pending=False, updated_at=now)
+        .returning(orders)
+    ).first()
+
+
+def _reach(tx: Tx, order: sa.Row[Any]) -> Reach:
+    """As when it was sent, at the prices of that day."""
+    inline = sa.select(items.c.address_key).where(
+        items.c.order_id == order.id, items.c.status != ItemStatus.FAILED.value
+    )
+    return Reach(
+        account_id=order.account_id,
+        sub_account_id=order.sub_account_id,
+        mode=order.mode,
+        list_ids=order.mailing_list_ids,
+        creative_key=order.creative_key,
+        allow_duplicates=listed.may_repeat(order.type, allow_duplicates=order.allow_duplicates),
+        mails_at=order.due_at,
+        tariff=tariff_on(
+            tx,
+            type=order.type,
+            size=order.size,
+            mail_class=order.mail_class,
+            on=order.created_at.date(),
+        ),
+        inline_keys=list(tx.execute(inline).scalars()),
+        order_id=order.id,
+    )

@@ -1,0 +1,68 @@
+"""Previews: how a draft will look, on the shelf for a week."""
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from quillpost.accounts.rules import Caller
+from quillpost.accounts.service import tenant
+from quillpost.audience.rules import Person
+from quillpost.composition.studio import Previews, Studio
+from quillpost.creative.images import heavy_work
+from quillpost.creative.shelf import Kept, Shelf
+from quillpost.database import Database, Tx
+from quillpost.kit.errors import Invalid
+from quillpost.kit.tokens import short_code
+from quillpost.orders import listed, look
+from quillpost.orders.pictures import shown_place
+from quillpost.orders.preparing import Draft
+
+PREVIEWS_LAST = timedelta(days=7)
+
+
+def draw(db: Database, studio: Studio, who: Caller, draft: Draft, *, qr_base: str, now: datetime) -> Previews:
+    """All sides as they would print, for the recipient asked for or the first who can be mailed."""
+    wish, art = draft.wish, draft.artwork
+    place = shown_place(wish, draft.people)
+    person = draft.people[place] if place is not None else _first_listed(db, who, draft, now=now)
+    front, background = art.front.of(place), art.background.of(place)
+    design = replace(
+        draft.design,
+        front=front.body if front else None,
+        background=background.body if background else None,
+        pages=art.pages.body if art.pages else None,
+        branding=look.branding(wish.brand, next((p.body for p in art.logo.distinct()), None)),
+    )
+    copy = look.specimen(
+        person,
+        or_current_resident=wish.append_or_current_resident,
+        qr_url=f"{qr_base}/q/{short_code(secrets.token_bytes(16))}" if wish.qrcode_url else None,
+    )
+    with heavy_work():
+        return studio.preview(design, copy)
+
+
+def keep_previews(shelf: Shelf, pictures: Mapping[str, bytes], *, now: datetime) -> dict[str, Kept]:
+    """Each picture on the shelf under its name, for a week."""
+    expires = now + PREVIEWS_LAST
+    return {
+        name: shelf.put(picture, purpose="preview", content_type="image/png", expires_at=expires, now=now)
+        for name, picture in pictures.items()
+    }
+
+
+def record_previews(
+    tx: Tx, shelf: Shelf, who: Caller, draft: Draft, kept: Mapping[str, Kept], *, now: datetime
+) -> None:
+    """A preview leaves its pictures, and nothing else."""
+    home = draft.wish.sub_account_id
+    shelf.record_all(tx, list(kept.values()), account_id=who.account_id, sub_account_id=home, now=now)
+
+
+def _first_listed(db: Database, who: Caller, draft: Draft, *, now: datetime) -> Person:
+    with db.transaction(tenant(who)) as tx:
+        found = listed.first_person(tx, draft.reach(who, mails_at=now))
+    if found is None:
+        raise Invalid({"mailing_list_ids": ["There is nobody on these lists who can be mailed to."]})
+    return found

@@ -1,0 +1,176 @@
+"""Orders and pieces as callers look through them. A tenant's transaction sees that tenant's rows alone."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import JSONB
+
+from quillpost.database import Database, Tenant, Tx
+from quillpost.database.paging import OLDEST_FIRST, Conditions, Sorting, page_ids, read_page, rows_of
+from quillpost.database.tables import facts, items, order_counts, orders
+from quillpost.kit.errors import NotFound
+from quillpost.kit.paging import Page, PageRequest
+from quillpost.orders.metadata_filter import Alternatives
+from quillpost.orders.records import Item, Order
+from quillpost.orders.rules import ItemStatus, OrderStatus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderFilter:
+    """Which orders are wanted; what is not said does not matter. `created_before` itself is not within."""
+
+    sub_account_id: int | None = None
+    type: str | None = None
+    status: str | None = None
+    created_after: datetime | None = None
+    created_before: datetime | None = None
+    metadata: Sequence[Alternatives] = ()
+
+    @property
+    def is_dated(self) -> bool:
+        return self.created_after is not None or self.created_before is not None
+
+    @property
+    def is_tallied(self) -> bool:
+        """Whether somebody counts these orders already, so that nobody has to now."""
+        return not (self.status or self.is_dated or self.metadata)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One move in a piece's history."""
+
+    status: ItemStatus
+    previous: ItemStatus | None
+    at: datetime
+
+
+def list_orders(db: Database, tx: Tx, who: Tenant, asked: PageRequest, wanted: OrderFilter) -> Page[Order]:
+    """Newest first."""
+    conditions = [*rows_of(orders, who), *_conditions(wanted)]
+    if wanted.metadata:
+        return _list_by_metadata(db, tx, conditions, asked)
+    total = _tallied(tx, who, wanted) if wanted.is_tallied else _counted(tx, conditions)
+    # The index that knows the time has its rows by time.
+    sorting = Sorting(by=(orders.c.created_at,) if wanted.is_dated else (), led_by=orders.c.mode)
+    rows = read_page(tx, orders, conditions, asked, total=total, sorting=sorting)
+    return Page([Order.of(row) for row in rows], total, asked)
+
+
+def _list_by_metadata(db: Database, tx: Tx, conditions: Conditions, asked: PageRequest) -> Page[Order]:
+    """The service itself finds the ids; what is shown of them is read as the caller.
+
+    Row-level security comes before every operator that PostgreSQL does not know to keep secrets, and `@>`
+    is such a one: for a tenant its index is closed, and each order would be looked at.
+    """
+    with db.work() as service:
+        total = _counted(service, conditions)
+        ids = list(service.execute(page_ids(orders, conditions, asked, total=total)).scalars())
+    rows = tx.execute(sa.select(orders).where(orders.c.id.in_(ids)).order_by(orders.c.id.desc()))
+    return Page([Order.of(row) for row in rows], total, asked)
+
+
+def _conditions(wanted: OrderFilter) -> list[sa.ColumnElement[bool]]:
+    equal = {name: getattr(wanted, name) for name in ("sub_account_id", "type", "status")}
+    conditions = [orders.c[name] == value for name, value in equal.items() if value is not None]
+    if wanted.created_after is not None:
+        conditions.append(orders.c.created_at >= wanted.created_after)
+    if wanted.created_before is not None:
+        conditions.append(orders.c.created_at < wanted.created_before)
+    if wanted.metadata:
+        conditions.append(orders.c.metadata_index.is_not(None))
+    for alternatives in wanted.metadata:
+        inside = [sa.cast(sa.literal(text, sa.Text()), JSONB()) for text in alternatives]
+        conditions.append(sa.or_(*(orders.c.metadata_index.contains(each) for each in inside)))
+    return conditions
+
+
+def _tallied(tx: Tx, who: Tenant, wanted: OrderFilter) -> int:
+    conditions = rows_of(order_counts, who)
+    if wanted.sub_account_id is not None:
+        conditions.append(order_counts.c.sub_account_id == wanted.sub_account_id)
+    if wanted.type is not None:
+        conditions.append(order_counts.c.type == wanted.type)
+    return int(tx.execute(sa.select(sa.func.sum(order_counts.c.n)).where(*conditions)).scalar() or 0)
+
+
+def _counted(tx: Tx, conditions: Conditions) -> int:
+    counted = sa.select(sa.func.count()).select_from(orders).where(*conditions)
+    return int(tx.execute(counted).scalar_one())
+
+
+def list_items(tx: Tx, order: Order, asked: PageRequest, *, status: ItemStatus | None = None) -> Page[Item]:
+    """An order's pieces as they were given. How many there are the order's tally knows."""
+    total = sum(order.tally.values()) if status is None else order.tally[status]
+    conditions = [items.c.order_id == order.id]
+    if status is not None:
+        conditions.append(items.c.status == status.value)
+    rows = read_page(tx, items, conditions, asked, total=total, sorting=OLDEST_FIRST)
+    return Page([Item.of(row) for row in rows], total, asked)
+
+
+def list_every_item(
+    tx: Tx,
+    who: Tenant,
+    asked: PageRequest,
+    *,
+    sub_account_id: int | None = None,
+    status: ItemStatus | None = None,
+) -> Page[Item]:
+    """The pieces of all orders, newest first. The orders' tallies say how many: fewer rows than pieces."""
+    tally = sum((orders.c[f"n_{each.tally}"] for each in ItemStatus if status in (None, each)), sa.literal(0))
+    in_orders, in_items = rows_of(orders, who), rows_of(items, who)
+    if sub_account_id is not None:
+        in_orders.append(orders.c.sub_account_id == sub_account_id)
+        in_items.append(items.c.sub_account_id == sub_account_id)
+    if status is not None:
+        in_items.append(items.c.status == status.value)
+    total = int(tx.execute(sa.select(sa.func.sum(tally)).where(*in_orders)).scalar() or 0)
+    rows = read_page(tx, items, in_items, asked, total=total, sorting=Sorting(led_by=items.c.mode))
+    return Page([Item.of(row) for row in rows], total, asked)
+
+
+def read_item(tx: Tx, item_id: int) -> Item:
+    row = tx.execute(sa.select(items).where(items.c.id == item_id)).first()
+    if row is None:
+        raise NotFound
+    return Item.of(row)
+
+
+def history(tx: Tx, item: Item) -> list[Step]:
+    """Where the piece has been, oldest first."""
+    own = facts.c.item_id == item.id, facts.c.kind == "item.status"
+    steps = [
+        Step(ItemStatus(row.current), row.previous and ItemStatus(row.previous), row.at)
+        for row in tx.execute(sa.select(facts).where(*own).order_by(facts.c.id))
+    ]
+    if steps and steps[-1].status is not item.status:
+        steps += _cancelled(tx, item, steps[-1].status)
+    return steps
+
+
+def _cancelled(tx: Tx, item: Item, previous: ItemStatus) -> list[Step]:
+    """One fact tells that an order was cancelled, and stands for all its pieces: it is the order's last."""
+    of_order = facts.c.order_id == item.order_id
+    last = tx.execute(sa.select(facts).where(of_order).order_by(facts.c.id.desc()).limit(1)).one()
+    is_it = last.kind == "order.status" and last.current == OrderStatus.CANCELLED.value
+    return [Step(item.status, previous, last.at)] if is_it else []
+
+
+def items_in_trouble(tx: Tx, order: Order, status: ItemStatus, *, most: int) -> list[Item]:
+    if not order.tally[status]:
+        return []
+    return _first(tx, items.c.order_id == order.id, items.c.status == status.value, most=most)
+
+
+def first_items(tx: Tx, order_id: int, *, most: int) -> list[Item]:
+    """The first pieces of an order, for a proof: those that are mailed, or where none is, the others."""
+    inside = items.c.order_id == order_id
+    return _first(tx, inside, items.c.failure.is_(None), most=most) or _first(tx, inside, most=most)
+
+
+def _first(tx: Tx, *wanted: sa.ColumnElement[bool], most: int) -> list[Item]:
+    rows = tx.execute(sa.select(items).where(*wanted).order_by(items.c.id).limit(most))
+    return [Item.of(row) for row in rows]

@@ -1,0 +1,126 @@
+"""Sending an order again: its creative as it was, to the same people or to others."""
+
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from quillpost.accounts import service as accounts
+from quillpost.accounts.rules import Caller
+from quillpost.accounts.sub_accounts import require_sub_account
+from quillpost.audience.lists import read_lists
+from quillpost.audience.rules import CUSTOM, TEXTS
+from quillpost.composition.words.variables import compile_text, holds_variable
+from quillpost.creative.shelf import ShelfFile, find_files
+from quillpost.database import Tx
+from quillpost.database.tables import items
+from quillpost.kit.errors import Refused
+from quillpost.orders import store
+from quillpost.orders.listed import longest_people
+from quillpost.orders.pictures import BACKGROUND, FRONT, PAGES
+from quillpost.orders.records import Item, Order
+from quillpost.orders.resolving import Resolved
+from quillpost.orders.rules import ItemStatus, OrderStatus
+from quillpost.orders.wish import Source, Wish
+from quillpost.pricing.store import tariff_on
+
+Row = Mapping[str, str | None]
+
+UNMAILED = (ItemStatus.PROCESSING, ItemStatus.FAILED)
+
+
+def resolve_again(
+    tx: Tx,
+    who: Caller,
+    order_id: int,
+    *,
+    recipients: Sequence[Row] | None,
+    schedule_for: datetime | None,
+    metadata: str | None,
+    copies_metadata: bool,
+    allow_duplicates: bool,
+    on: date,
+) -> Resolved:
+    """The wish of an order that was mailed. `recipients` take the place of all whom it went to."""
+    order = store.read_order(tx, order_id)
+    _require_mailed(order)
+    if order.sub_account_id is not None:
+        require_sub_account(tx, order.sub_account_id)
+    lists = [] if recipients is not None else read_lists(tx, order.mailing_list_ids)
+    list_ids = [one.id for one in lists]
+    shelf = find_files(
+        tx, (order.front_file_id, order.background_file_id, order.pages_file_id, order.logo_file_id)
+    )
+    used = {slot.name for slot in compile_text(order.message).slots}
+    wish = Wish(
+        type=order.type,
+        size=order.size,
+        piece=order.piece,
+        message=order.message,
+        style=order.style,
+        handwriting_color=order.handwriting_color,
+        handwriting_realism=order.handwriting_realism,
+        font_size=order.font_size,
+        recipients=_own_recipients(tx, order) if recipients is None else recipients,
+        mailing_list_ids=list_ids,
+        sub_account_id=order.sub_account_id,
+        message_template_id=order.message_template_id,
+        image_template_id=order.image_template_id,
+        front=_source(FRONT, order.front_image_url, order.front_file_id, shelf),
+        background=_source(BACKGROUND, order.background_url, order.background_file_id, shelf),
+        pages=_source(PAGES, order.pages_url, order.pages_file_id, shelf),
+        pdf_only=order.pdf_only,
+        was_written=not order.pdf_only,
+        brand=order.brand,
+        logo=_source("sub_account_id", None, order.logo_file_id, shelf),
+        qrcode_url=order.qrcode_url,
+        return_address=order.return_address,
+        mail_class=order.mail_class,
+        append_or_current_resident=order.append_or_current_resident,
+        allow_duplicates=allow_duplicates,
+        notification_emails=order.notification_emails,
+        metadata=order.metadata if copies_metadata else metadata,
+        schedule_for=schedule_for,
+    )
+    return Resolved(
+        wish,
+        accounts.sender_of(tx, who, order.sub_account_id),
+        tariff_on(tx, type=order.type, size=order.size, mail_class=order.mail_class, on=on),
+        longest_people(tx, list_ids, used) if list_ids else [],
+    )
+
+
+def _require_mailed(order: Order) -> None:
+    if order.status is OrderStatus.CANCELLED:
+        raise Refused("This order was cancelled: there is nothing to replay.")
+    if all(n == 0 for status, n in order.tally.items() if status not in UNMAILED):
+        raise Refused(f"This order has mailed nothing that could be replayed: it is {order.status.display}.")
+
+
+def _own_recipients(tx: Tx, order: Order) -> list[Row]:
+    """Those whom the call itself named; the lists are asked anew."""
+    rows = tx.execute(
+        sa.select(items)
+        .where(items.c.order_id == order.id, items.c.mailing_list_id.is_(None))
+        .order_by(items.c.id)
+    )
+    return [_as_given(Item.of(row)) for row in rows]
+
+
+def _as_given(item: Item) -> Row:
+    days = {"dob": item.dob, "anniversary": item.anniversary}
+    return {
+        **{name: getattr(item, name) for name in TEXTS if name not in CUSTOM},
+        **dict(zip(CUSTOM, item.custom, strict=True)),
+        **{name: day.isoformat() if day else None for name, day in days.items()},
+    }
+
+
+def _source(
+    field: str, url: str | None, file_id: UUID | None, shelf: Mapping[UUID, ShelfFile]
+) -> Source | None:
+    """What was printed, from the shelf; only pictures that differ from one to the next are fetched again."""
+    if url is not None and holds_variable(url):
+        return Source(field, url)
+    return None if file_id is None else Source(field, url, shelf[file_id])

@@ -1,0 +1,79 @@
+"""Finding pieces, and the orders they belong to, by whom they went to."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import ARRAY
+
+from quillpost.database import Database, Tenant, Tx
+from quillpost.database.paging import rows_of
+from quillpost.database.tables import items, orders
+from quillpost.orders.records import Item, Order
+
+MOST = 10_000
+LAST_LETTER = "\U0010ffff"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sought:
+    """All that is given must be true of a piece.
+
+    `street` is the beginning of an address as addresses are kept, `name` the beginning of a name, `email`
+    the whole of it; names and e-mails in any case.
+    """
+
+    street: str | None = None
+    name: str | None = None
+    email: str | None = None
+    sub_account_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Newest first, and each order once. `is_cut`: there are more than are shown."""
+
+    items: list[Item]
+    orders: list[Order]
+    is_cut: bool
+
+
+def search(db: Database, tx: Tx, who: Tenant, sought: Sought) -> Found:
+    """The newest pieces of this kind, as many as are shown at most.
+
+    The service itself finds their ids, and what is shown of them is read as the caller: row-level security
+    comes before `lower`, which PostgreSQL does not know to keep secrets, and so closes the index over it.
+    """
+    wanted = sa.select(items.c.id).where(*rows_of(items, who), *_conditions(sought))
+    with db.work() as service:
+        ids = list(service.execute(wanted.order_by(items.c.id.desc()).limit(MOST + 1)).scalars())
+    pieces = [Item.of(row) for row in _newest_first(tx, items, ids[:MOST])]
+    inside = _newest_first(tx, orders, {piece.order_id for piece in pieces})
+    return Found(pieces, [Order.of(row) for row in inside], is_cut=len(ids) > MOST)
+
+
+def _conditions(sought: Sought) -> list[sa.ColumnElement[bool]]:
+    wanted: list[sa.ColumnElement[bool]] = []
+    if sought.street is not None:
+        wanted.append(_starts_with(items.c.address_key, sought.street, sa.literal))
+    if sought.name is not None:
+        wanted.append(_starts_with(sa.func.lower(items.c.name), sought.name, sa.func.lower))
+    if sought.email is not None:
+        wanted.append(sa.func.lower(items.c.email) == sa.func.lower(sought.email))
+    if sought.sub_account_id is not None:
+        wanted.append(items.c.sub_account_id == sought.sub_account_id)
+    return wanted
+
+
+def _starts_with(
+    text: sa.ColumnElement[str], beginning: str, spelled: Callable[[str], sa.ColumnElement[str]]
+) -> sa.ColumnElement[bool]:
+    """As a range, letter by letter: LIKE would follow the index only while the pattern is a constant."""
+    low, high = spelled(beginning), spelled(beginning + LAST_LETTER)
+    return sa.and_(text.op("~>=~")(low), text.op("~<~")(high))
+
+
+def _newest_first(tx: Tx, table: sa.Table, ids: Sequence[int] | set[int]) -> Sequence[sa.Row[Any]]:
+    wanted = sa.any_(sa.cast(list(ids), ARRAY(sa.BigInteger())))
+    return tx.execute(sa.select(table).where(table.c.id == wanted).order_by(table.c.id.desc())).all()

@@ -1,0 +1,66 @@
+"""What a caller wants mailed, with templates and sub accounts looked up and nothing stored yet."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from quillpost.composition.content import ReturnAddress
+from quillpost.creative.shelf import ShelfFile
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a picture or a PDF comes from: a file on the shelf, or else its address.
+
+    `field` is what the caller would have to change; `part` says which part of it, where it is a reference.
+    """
+
+    field: str
+    url: str | None = None
+    file: ShelfFile | None = None
+    part: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Brand:
+    """A sub account's branding, as a front without art shows it."""
+
+    accent: str | None = None
+    company: str | None = None
+    contact: str | None = None
+    disclaimer: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    type: str
+    size: str | None
+    piece: str
+    message: str
+    style: int
+    handwriting_color: str
+    handwriting_realism: bool
+    font_size: str
+    message_field: str = "message"
+    recipients: Sequence[Mapping[str, str | None]] = ()
+    mailing_list_ids: Sequence[int] = ()
+    sub_account_id: int | None = None
+    message_template_id: int | None = None
+    image_template_id: int | None = None
+    front: Source | None = None
+    background: Source | None = None
+    pages: Source | None = None
+    pdf_only: bool = False
+    was_written: bool = True
+    brand: Brand | None = None
+    logo: Source | None = None
+    qrcode_url: str | None = None
+    return_address: ReturnAddress = field(default_factory=ReturnAddress)
+    mail_class: str = "first"
+    append_or_current_resident: bool = False
+    allow_duplicates: bool = False
+    notification_emails: Sequence[str] = ()
+    metadata: str | None = None
+    schedule_for: datetime | None = None
+    preview_recipient: int | None = None
+    method: str = "api"

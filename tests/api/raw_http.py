@@ -1,0 +1,58 @@
+"""A real server, and requests that no HTTP library would write."""
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import Event, Thread
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI
+
+
+@dataclass(frozen=True, slots=True)
+class RawAnswer:
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.listening = Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.listening.set()
+
+
+@contextmanager
+def real_server(app: FastAPI) -> Iterator[int]:
+    """The application behind the server that the product runs; gives its port."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    how: dict[str, Any] = {"log_config": None, "access_log": False, "server_header": False}
+    server = _Server(uvicorn.Config(app, **how))
+    thread = Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+    try:
+        assert server.listening.wait(30)
+        yield int(listener.getsockname()[1])
+    finally:
+        server.should_exit = True
+        thread.join(30)
+        listener.close()
+
+
+def ask(port: int, request: bytes) -> RawAnswer:
+    """Send exactly these bytes and read until the server has no more to say."""
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as line:
+        line.sendall(request)
+        answer = b""
+        while piece := line.recv(65_536):
+            answer += piece
+    head, _, body = answer.partition(b"\r\n\r\n")
+    first, *lines = head.decode("latin-1").split("\r\n")
+    pairs = (each.partition(": ") for each in lines)
+    return RawAnswer(int(first.split()[1]), {name.lower(): value for name, _, value in pairs}, body)

@@ -1,0 +1,80 @@
+"""A list as a CSV file."""
+
+import csv
+import io
+
+import pytest
+from list_keeper import Lister
+
+from makers import Account, make_sub_account, make_teammate
+from quillpost.audience import export
+from quillpost.database import Tenant
+from quillpost.parts import Parts
+
+
+@pytest.fixture
+def lists(owner: Account) -> Lister:
+    return Lister(owner)
+
+
+def rows(lists: Lister, list_id: int) -> list[dict[str, str]]:
+    answer = lists.who.get(f"/mailing-lists/{list_id}/export")
+    assert answer.status_code == 200
+    assert answer.headers["Content-Type"] == "text/csv; charset=utf-8"
+    assert answer.headers["Content-Disposition"] == f'attachment; filename="mailing-list-{list_id}.csv"'
+    return list(csv.DictReader(io.StringIO(answer.text, newline="")))
+
+
+def test_a_line_of_names_and_a_line_for_each(lists: Lister) -> None:
+    list_id = lists.make()
+    first = lists.add(
+        list_id, name='Jane "JD" Doe, Dr.', custom3="one\ntwo", dob="02/29/1980", company="Größe"
+    ).json()
+    lists.add_email(list_id, "jane@example.com")
+    found = rows(lists, list_id)
+    assert list(found[0]) == list(export.COLUMNS)
+    names = [name for name in export.COLUMNS if name in first]
+    assert names == list(export.COLUMNS)
+    assert found[0] == {name: "" if first[name] is None else str(first[name]) for name in names}
+    assert (found[1]["address"], found[1]["email"]) == ("", "jane@example.com")
+
+
+def test_an_empty_list_is_a_line_of_names(lists: Lister) -> None:
+    answer = lists.who.get(f"/mailing-lists/{lists.make()}/export")
+    assert answer.text == ",".join(export.COLUMNS) + "\n"
+
+
+@pytest.mark.parametrize("formula", ["=1+1", "+1 512 555 0100", "-1", "@SUM(A1)"])
+def test_a_spreadsheet_takes_no_value_for_a_formula(lists: Lister, formula: str) -> None:
+    list_id = lists.make()
+    lists.add(list_id, custom1=formula, phone=f"a{formula}")
+    [row] = rows(lists, list_id)
+    assert (row["custom1"], row["phone"]) == (f"'{formula}", f"a{formula}")
+
+
+def test_a_teammate_exports_the_lists_of_one_sub_account(lists: Lister, parts: Parts) -> None:
+    branch = make_sub_account(parts, lists.who)
+    mate = Lister(make_teammate(parts, lists.who, branch))
+    mine, everyones = mate.make(), lists.make()
+    mate.fill(mine, "1 Main St")
+    assert len(rows(mate, mine)) == 1
+    assert mate.who.get(f"/mailing-lists/{everyones}/export").status_code == 404
+
+
+def test_a_long_list_comes_in_pieces_and_whole(lists: Lister, parts: Parts) -> None:
+    list_id = lists.make()
+    lists.fill(list_id, *(f"{n} Main St" for n in range(1_500)))
+    pieces = list(export.csv_chunks(parts.db, Tenant(lists.who.id), list_id))
+    assert len(pieces) > 1
+    assert max(map(len, pieces)) < 2 * export.CHUNK_BYTES
+    assert b"".join(pieces).count(b"\n") == 1_501
+
+
+def test_whoever_stops_reading_leaves_no_connection_behind(lists: Lister, parts: Parts) -> None:
+    list_id = lists.make()
+    lists.fill(list_id, *(f"{n} Main St" for n in range(1_500)))
+    for _ in range(25):  # more than there are connections
+        chunks = export.csv_chunks(parts.db, Tenant(lists.who.id), list_id)
+        next(chunks)
+        chunks.close()
+    assert lists.read(list_id)["total_recipients"] == 1_500

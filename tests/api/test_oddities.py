@@ -1,0 +1,348 @@
+"""Input that no one means: never a crash, always the error shape, and a refused call leaves nothing behind.
+
+The calls are made after the API's own description, so that a new operation is covered the day it is there.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from described import (
+    JSON,
+    MAKERS,
+    OPERATIONS,
+    WITH_BODY,
+    Json,
+    Operation,
+    World,
+    described_world,
+    faults,
+    resolved,
+)
+from httpx2 import Response
+
+from quillpost.database.embedded import EmbeddedPostgres
+
+FORM = "application/x-www-form-urlencoded"
+MULTIPART = "multipart/form-data; boundary=b"
+DEEP = 10_000
+
+over_every_operation = pytest.mark.parametrize("operation", OPERATIONS, ids=str)
+over_every_body = pytest.mark.parametrize("operation", WITH_BODY, ids=str)
+
+
+@pytest.fixture(scope="module")
+def world(
+    postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[World]:
+    with described_world(postgres, template, tmp_path_factory.mktemp("oddities")) as world:
+        yield world
+
+
+class Judge:
+    """Makes calls one after the other and remembers what was wrong with their answers."""
+
+    def __init__(self, world: World, operation: Operation) -> None:
+        self._world, self._operation = world, operation
+        self._before = world.traces()
+        self._faults: list[str] = []
+
+    def see(self, name: object, call: Callable[[], Response], *, expect: range = range(200, 500)) -> Response:
+        answer = call()
+        found = faults(answer)
+        if answer.status_code not in expect and answer.status_code < 500:
+            found.append(f"answered {answer.status_code}: {answer.text[:120]}")
+        if self._operation.method != "GET":
+            found += self._left_behind(answer)
+        self._faults += [f"{str(name)[:60]}: {fault}" for fault in found]
+        return answer
+
+    def _left_behind(self, answer: Response) -> list[str]:
+        if answer.is_success:
+            self._world.renew(self._operation)
+            self._before = self._world.traces()
+            return []
+        before, self._before = self._before, self._world.traces()
+        return [] if self._before == before else [f"{answer.status_code} left something behind"]
+
+    def verdict(self) -> list[str]:
+        """What was wrong; whatever only reads is asked once, at the end, what it left behind."""
+        if self._operation.method == "GET" and self._world.traces() != self._before:
+            self._faults.append("reading left something behind")
+        return self._faults
+
+
+REFUSED = range(400, 500)
+MAY_BE_FINE = range(200, 500)
+
+UNREADABLE: dict[str, bytes] = {
+    "cut short": b'{"a": ',
+    "bare string": b'"text"',
+    "bare number": b"5",
+    "bare null": b"null",
+    "bare true": b"true",
+    "array of numbers": b"[1, 2]",
+    "NaN": b"NaN",
+    "open brackets": b"[" * DEEP,
+    "deep array": b"[" * DEEP + b"]" * DEEP,
+    "deep object": b'{"a":' * DEEP + b"1" + b"}" * DEEP,
+    "deep value": b'{"name": ' + b"[" * DEEP + b"]" * DEEP + b"}",
+    "duplicate key": b'{"name": 1, "name": 1}',
+    "NUL": b"\x00",
+    "NUL in a text": b'{"name": "a\x00b"}',
+    "raw surrogate": b'{"name": "\xed\xa0\x80"}',
+    "no UTF-8": b'{"name": "\xff"}',
+    "UTF-16": '{"name": "a"}'.encode("utf-16"),
+    "endless number": b'{"name": ' + b"9" * 5_000 + b"}",
+    "two values": b"{} {}",
+    "comment": b"{} // no",
+}
+
+
+@over_every_body
+def test_an_unreadable_body_is_refused(world: World, operation: Operation) -> None:
+    judge = Judge(world, operation)
+    for name, body in UNREADABLE.items():
+        headers = {"Content-Type": JSON}
+        judge.see(name, lambda b=body, h=headers: world.call(operation, content=b, headers=h), expect=REFUSED)
+    assert judge.verdict() == []
+
+
+@over_every_body
+def test_a_body_of_another_kind_is_refused(world: World, operation: Operation) -> None:
+    judge, body = Judge(world, operation), json.dumps(world.body(operation)).encode()
+    takes = operation.described["requestBody"]["content"]
+    for kind in ("text/plain", "text/xml", "application/jsonp", ";", "", "*/*", "application/octet-stream"):
+        headers = {"Content-Type": kind}
+        judge.see(
+            kind, lambda h=headers: world.call(operation, content=body, headers=h), expect=range(415, 416)
+        )
+    judge.see("none", lambda: world.call(operation, content=body), expect=range(415, 416))
+    expected = REFUSED if "multipart/form-data" in takes else range(415, 416)
+    for name, kind in {"multipart": MULTIPART, "no boundary": "multipart/form-data"}.items():
+        headers = {"Content-Type": kind}
+        judge.see(name, lambda h=headers: world.call(operation, content=body, headers=h), expect=expected)
+    for form in (body, b"a=%zz&%", b"a=%ff", b"a=1&a=2", b"a=%00", b"=", b"&&", b"\xff=1", b"a" * 1_000_000):
+        headers = {"Content-Type": FORM}
+        judge.see(form[:20], lambda f=form, h=headers: world.call(operation, content=f, headers=h))
+    assert judge.verdict() == []
+
+
+@over_every_body
+def test_a_good_body_in_another_wrapping_is_understood(world: World, operation: Operation) -> None:
+    """A byte order mark, any spelling of the type, chunks: no reason to refuse."""
+    judge, body = Judge(world, operation), json.dumps(world.body(operation)).encode()
+    wrappings: dict[str, tuple[str, Any]] = {
+        "capitals": ("APPLICATION/JSON", body),
+        "charset": ("application/json; charset=utf-8", body),
+        "suffix": ("application/vnd.api+json", body),
+        "BOM": (JSON, b"\xef\xbb\xbf" + body),
+        "chunks": (JSON, iter([body[:9], body[9:]])),
+    }
+    for name, (kind, content) in wrappings.items():
+        headers = {"Content-Type": kind}
+        answer = judge.see(name, lambda c=content, h=headers: world.call(operation, content=c, headers=h))
+        assert answer.status_code != 415
+        assert answer.status_code != 422 or "body" not in answer.json()["errors"]
+    assert judge.verdict() == []
+
+
+@over_every_operation
+def test_an_unasked_for_body_crashes_nothing(world: World, operation: Operation) -> None:
+    judge = Judge(world, operation)
+    for body in (b"", b"x", b"\x00", b"null", b"[" * DEEP, b"{}"):
+        for kind in (JSON, FORM, MULTIPART, "text/plain"):
+            headers = {"Content-Type": kind}
+            judge.see((body[:9], kind), lambda b=body, h=headers: world.call(operation, content=b, headers=h))
+    assert judge.verdict() == []
+
+
+NO_IDS = [
+    "0", "-1", "+1", "1.5", "1e3", "true", "null", "None", "x", "%20", "%00", "1%00", "%ed%a0%80", "%ff", "%",
+    "%zz", "1%2F2", "%2e%2e", str(2**63), str(2**64), "9" * 5_000, "1;1", "1'", "%0d%0a", "\u0661", "\u4e8c",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("operation", [o for o in OPERATIONS if o.parameters], ids=str)
+def test_what_cannot_be_an_id_is_not_found(world: World, operation: Operation) -> None:
+    judge = Judge(world, operation)
+    body = {"json": world.body(operation)} if operation.body_schema is not None else {}
+    for name in operation.parameters:
+        for text in NO_IDS:
+            url = world.url(operation, **{name: text})
+            judge.see(
+                (name, text), lambda u=url: world.call(operation, url=u, **body), expect=range(404, 406)
+            )
+    assert judge.verdict() == []
+
+
+OF_ANY_KIND: list[Any] = [None, True, [], {}, -1, 1.5, "\x00", "\ud800", "x" * 1_000_000]
+NUMBERS: list[Any] = [0, 2**31, 2**63 - 1, 2**63, 2**64, 10**400, 1e308, "1e3", "-1", "9" * 5_000]
+TEXTS = ["", " ", "a\x00b", "\udfff\ud800", "'; drop table orders; --", "%s%n%", "\r\nX: 1", "\u202e\u0000"]
+STRUCTURES: list[Any] = [
+    [[]], [{}], [None], ["\x00"], ["\ud800"], {"k": "\x00"}, {"\x00": 1}, {"k": "\ud800"}, {"k": [[{}]]},
+]  # fmt: skip
+UNSAYABLE = ("\x00", "a\x00b", "\ud800", "\udfff\ud800")
+
+
+def odd_values(schema: Json) -> list[Any]:
+    """Of any kind, and those that come near what the field is."""
+    near = {"integer": NUMBERS, "string": TEXTS, "array": STRUCTURES, "object": STRUCTURES}
+    return OF_ANY_KIND + [value for kind in sorted(kinds_of(schema)) for value in near.get(kind, ())]
+
+
+def kinds_of(schema: Json) -> set[str]:
+    """The types that a field may have, behind alternatives and references."""
+    choices = [resolved(choice) for choice in (schema, *schema.get("anyOf", ()))]
+    return {choice["type"] for choice in choices if "type" in choice}
+
+
+def places(schema: Json, depth: int = 2) -> Iterator[tuple[tuple[str | int, ...], Json]]:
+    """Every field of a body, those of objects within and of an array's first object too."""
+    for choice in schema.get("anyOf", ()):
+        yield from places(resolved(choice), depth)
+    for name, inner in schema.get("properties", {}).items():
+        yield (name,), inner
+        for choice in (inner, *inner.get("anyOf", ())) if depth else ():
+            for path, found in places(resolved(choice), depth - 1):
+                yield (name, *path), found
+    if schema.get("type") == "array" and depth:
+        for path, found in places(resolved(schema["items"]), depth - 1):
+            yield (0, *path), found
+
+
+def put(body: Any, path: tuple[str | int, ...], value: Any) -> Any:
+    """The body with this value at that place; whatever leads there is made if need be."""
+    if not path:
+        return value
+    step, *rest = path
+    if isinstance(step, int):
+        first = body[0] if isinstance(body, list) and body else {}
+        return [put(first, tuple(rest), value)]
+    inside = body if isinstance(body, dict) else {}
+    return inside | {step: put(inside.get(step), tuple(rest), value)}
+
+
+def fields_once() -> list[tuple[Operation, list[tuple[tuple[str | int, ...], Json]]]]:
+    """Each operation with the fields that no earlier one has: those of a name and schema are read alike."""
+    seen: set[str] = set()
+    found = []
+    for operation in WITH_BODY:
+        assert operation.body_schema is not None
+        new = []
+        for path, schema in places(operation.body_schema):
+            if (key := json.dumps([str(path[-1]).rstrip("0123456789"), schema])) not in seen:
+                seen.add(key)
+                new.append((path, schema))
+        found += [(operation, new)] if new else []
+    return found
+
+
+@pytest.mark.parametrize(
+    ("operation", "fields"), fields_once(), ids=lambda v: str(v) if isinstance(v, Operation) else ""
+)
+def test_an_odd_value_in_any_field_crashes_nothing(
+    world: World, operation: Operation, fields: list[tuple[tuple[str | int, ...], Json]]
+) -> None:
+    judge = Judge(world, operation)
+    for path, schema in fields:
+        for value in odd_values(schema):
+            body = put(world.body(operation), path, value)
+            judge.see(
+                (path, value),
+                lambda b=body: world.call_with(operation, b),
+                expect=REFUSED if _must_be_refused(schema, value) else MAY_BE_FINE,
+            )
+    assert judge.verdict() == []
+
+
+def _must_be_refused(schema: Json, value: Any) -> bool:
+    """What no integer, flag or text can be."""
+    kinds = kinds_of(schema) - {"null"}
+    if isinstance(value, str) and value in UNSAYABLE:
+        return bool(kinds)
+    if kinds == {"integer"}:
+        return isinstance(value, (bool, float, list, dict)) or value in ("1e3", "-1", 2**64)
+    return kinds == {"boolean"} and not isinstance(value, bool) and value is not None
+
+
+ODD_QUERIES = [
+    "%", "%zz", "%00", "%00=%00", "=", "&&&", "a[]=1", "a[b][c]=1", "a[=1", "%ed%a0%80=1", "%ff=%ff", "+",
+    "a=" + "x" * 8_000, "&".join(f"k{n}={n}" for n in range(300)),
+]  # fmt: skip
+ODD_TEXTS = [
+    "", "0", "-1", "1e9", "abc", "%00", "%ed%a0%80", "9" * 5_000, str(2**63), "'", "\u0661", "%5C%25",
+    "0001-01-01", "9999-12-31T23:59:59Z", "2026-02-30", "2026-01-01T00:00:00%2B99:99",
+]  # fmt: skip
+
+
+@over_every_operation
+def test_an_odd_query_crashes_nothing(world: World, operation: Operation) -> None:
+    judge = Judge(world, operation)
+    body = {"json": world.body(operation)} if operation.body_schema is not None else {}
+    queries = [*ODD_QUERIES]
+    for name in operation.query:
+        queries += [f"{name}={text}" for text in ODD_TEXTS]
+        queries += [f"{name}=1&{name}=2", f"{name}=1&{name}=x", f"{name}[]=1", f"{name}[a]=%00"]
+    for query in queries:
+        judge.see(query, lambda q=query: world.call(operation, url=f"{world.url(operation)}?{q}", **body))
+    assert judge.verdict() == []
+
+
+PAGED = [operation for operation in OPERATIONS if "items_per_page" in operation.query]
+
+
+@pytest.mark.parametrize("operation", PAGED, ids=str)
+@pytest.mark.parametrize(
+    ("given", "status", "per_page"),
+    [("0", 422, None), ("-1", 422, None), ("abc", 422, None), ("1e9", 422, None), ("1.5", 422, None),
+     ("", 200, 25), ("%2030%20", 200, 30), ("7", 200, 7), ("1000000000", 200, None), ("9" * 400, 200, None)],
+)  # fmt: skip
+def test_every_list_reads_items_per_page_alike(
+    world: World, operation: Operation, given: str, status: int, per_page: int | None
+) -> None:
+    required = {
+        p["name"] for p in operation.described["parameters"] if p.get("required") and p["in"] == "query"
+    }
+    assert not required
+    answer = world.call(operation, url=f"{world.url(operation)}?items_per_page={given}")
+    assert answer.status_code == status
+    body = answer.json()
+    if status == 422:
+        assert list(body["errors"]) == ["items_per_page"]
+    else:
+        shown = body.get("meta", body)["per_page"]
+        assert shown == per_page if per_page else shown in (100, 10_000)
+
+
+@pytest.mark.parametrize("operation", [o for o in OPERATIONS if o.method == "POST"], ids=str)
+def test_an_odd_idempotency_key_is_refused_before_anything_happens(
+    world: World, operation: Operation
+) -> None:
+    judge = Judge(world, operation)
+    body = {"json": world.body(operation)} if operation.body_schema is not None else {}
+    for key in (b"", b"x" * 300, b"a\tb", b"\x7f"):
+        headers = {"Idempotency-Key": key}
+        judge.see(key, lambda h=headers: world.call(operation, headers=h, **body), expect=range(422, 423))
+    judge.see("é", lambda: world.call(operation, headers={"Idempotency-Key": "é".encode()}, **body))
+    assert judge.verdict() == []
+
+
+@over_every_operation
+def test_an_odd_authorization_is_401(world: World, operation: Operation) -> None:
+    judge, token = Judge(world, operation), world.caller.token
+    odd = [
+        b"", b"Bearer", b"Bearer ", b"Basic eDp5", f"Basic {token}".encode(), token.encode(), b"Bearer \xff",
+        f"Bearer {token}x".encode(), f"Bearer {token} {token}".encode(), f"Bearer,{token}".encode(),
+        b"Bearer " + b"x" * 20_000, f'Bearer "{token}"'.encode(), b"Bearer null", b"\x7f",
+    ]  # fmt: skip
+    for text in odd:
+        headers = {"Authorization": text}
+        judge.see(text[:30], lambda h=headers: world.call(operation, headers=h), expect=range(401, 402))
+    assert judge.verdict() == []
+
+
+def test_the_world_has_one_of_everything_that_can_be_made(world: World) -> None:
+    """Else the calls above would end at 404 and prove little."""
+    assert set(world.ids) == set(MAKERS)

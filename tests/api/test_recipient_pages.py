@@ -1,0 +1,126 @@
+"""Pages of recipients: of one list, of all, and of those who changed."""
+
+from collections.abc import Callable
+
+import pytest
+from list_keeper import NO_SUB_ACCOUNT, Lister, faults, ids, message
+from starlette.testclient import TestClient
+
+from makers import Account, Build, Clock, make_account, make_sub_account
+from quillpost.web import create_app
+
+PATHS: list[Callable[[int], str]] = [
+    lambda list_id: f"/mailing-lists-utils/recipients/{list_id}",
+    lambda list_id: f"/mailing-lists/{list_id}/recipients",
+]
+BASE = "http://quillpost.test/api/v2"
+
+
+@pytest.fixture
+def lists(owner: Account) -> Lister:
+    return Lister(owner)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_list_is_paged_in_the_order_in_which_it_grew(lists: Lister, path: Callable[[int], str]) -> None:
+    list_id = lists.make()
+    lists.fill(lists.make(), "1 Main St")
+    people = lists.fill(list_id, "1 Main St", "2 Main St", "3 Main St")
+    people.append(lists.add_email(list_id, "a@example.com"))
+    at = path(list_id)
+    page = lists.who.get(f"{at}?items_per_page=3&page=2").json()
+    assert ids(page.pop("data")) == people[3:]
+    assert page == {
+        "current_page": 2,
+        "first_page_url": f"{BASE}{at}?items_per_page=3&page=1",
+        "from": 4,
+        "last_page": 2,
+        "last_page_url": f"{BASE}{at}?items_per_page=3&page=2",
+        "next_page_url": None,
+        "path": f"{BASE}{at}",
+        "per_page": 3,
+        "prev_page_url": f"{BASE}{at}?items_per_page=3&page=1",
+        "to": 4,
+        "total": 4,
+    }
+    rows = lists.who.get(f"{at}?limit=9").json()["data"]
+    assert ids(rows) == people
+    assert [row["can_deliver"] for row in rows] == [True, True, True, False]
+    first = lists.who.get(f"/recipients/{people[0]}").json()
+    assert rows[0] == first | {"can_deliver": True}
+    beyond = lists.who.get(f"{at}?page=9").json()
+    assert (beyond["data"], beyond["from"], beyond["to"], beyond["total"]) == ([], None, None, 4)
+
+
+def test_an_empty_list_has_one_empty_page(lists: Lister) -> None:
+    page = lists.who.get(PATHS[0](lists.make())).json()
+    assert (page["data"], page["from"], page["to"], page["last_page"]) == ([], None, None, 1)
+
+
+def test_a_page_may_be_long_but_not_endless(build: Build) -> None:
+    parts = build(recipients_per_page=3, items_per_page=2)
+    with TestClient(create_app(parts)) as http:
+        lists = Lister(make_account(parts, http, "owner@example.com"))
+        list_id = lists.make()
+        lists.fill(list_id, *(f"{n} Main St" for n in range(5)))
+        for path in (PATHS[0](list_id), "/recipients"):
+            for asked in ("items_per_page=1000000000", "limit=4", ""):
+                answer = lists.who.get(f"{path}?{asked}").json()
+                assert len(answer["data"]) == (answer.get("meta") or answer)["per_page"] == 3
+            for asked in ("items_per_page=0", "items_per_page=-1", "limit=abc", "page=0"):
+                assert list(faults(lists.who.get(f"{path}?{asked}"))) == [asked.split("=")[0]]
+
+
+def test_whoever_follows_a_list_asks_for_what_changed(lists: Lister, clock: Clock) -> None:
+    list_id = lists.make()
+    first, second, third = lists.fill(list_id, "1 Main St", "2 Main St", "3 Main St")
+    clock.advance(minutes=10)
+    lists.put(f"/recipients/{first}", {"name": "Changed"})
+
+    def since(text: str, **more: str) -> list[int]:
+        page = lists.who.get(PATHS[0](list_id), params={"updated_since": text, **more}).json()
+        assert page["total"] >= len(page["data"])
+        return ids(page["data"])
+
+    assert since("2026-05-04T12:00:00Z") == [second, third, first]
+    assert since("2026-05-04T12:00:00Z", limit="2", page="2") == [first]
+    assert since("2026-05-04T12:10:00Z") == since("2026-05-04T14:10:00+02:00") == [first]
+    assert since("2026-05-04T12:10:01Z") == []
+    assert since("2026-05-04") == [second, third, first]
+    assert list(faults(lists.who.get(PATHS[0](list_id) + "?updated_since=yesterday"))) == ["updated_since"]
+
+
+def test_all_recipients_are_listed_newest_first_and_filtered(lists: Lister, stranger: Account) -> None:
+    one, two = lists.make(), lists.make()
+    first = lists.add(one, email="Jane@example.com").json()["id"]
+    [second] = lists.fill(two, "2 Main St")
+    third = lists.add_email(two, "jane@example.com")
+    Lister(stranger).add(Lister(stranger).make(), email="jane@example.com")
+
+    def found(query: str) -> list[int]:
+        page = lists.who.get(f"/recipients?{query}").json()
+        assert page["meta"]["total"] == len(page["data"])
+        return ids(page["data"])
+
+    assert found("") == [third, second, first]
+    assert found("email=JANE@example.com") == [third, first]
+    assert found(f"mailing_list_id={two}") == [third, second]
+    assert found(f"mailing_list_id={two}&email=jane@example.com") == [third]
+    assert found("email=nobody@example.com") == []
+    page = lists.who.get("/recipients?limit=2&page=2").json()
+    assert ids(page["data"]) == [first]
+    assert page["links"]["prev"] == f"{BASE}/recipients?limit=2&page=1"
+    assert page["data"][0]["mailing-list"]["id"] == page["data"][0]["mailing_list"]["id"] == one
+    assert list(faults(lists.who.get("/recipients?mailing_list_id=x"))) == ["mailing_list_id"]
+    assert list(faults(lists.who.get("/recipients?email=%00"))) == ["email"]
+
+
+def test_the_sub_account_filters_recipients(lists: Lister, build: Build) -> None:
+    parts = build()
+    branch = make_sub_account(parts, lists.who)
+    lists.fill(lists.make(), "1 Main St")
+    mine = lists.fill(lists.make(sub_account_id=branch), "1 Main St", "2 Main St")
+    for name in ("sub_account_id", "sub_account"):
+        page = lists.who.get(f"/recipients?{name}={branch}").json()
+        assert (ids(page["data"]), page["meta"]["total"]) == (mine[::-1], 2)
+    assert message(lists.who.get("/recipients?sub_account_id=999")) == (400, NO_SUB_ACCOUNT)

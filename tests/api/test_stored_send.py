@@ -1,0 +1,108 @@
+"""Stored sends: opened once they send, opened again they say what was sent."""
+
+from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import urlsplit
+
+import pytest
+from traces import FORM, traces
+
+from makers import Account, make_sub_account, make_teammate, person, postcard
+from quillpost.parts import Parts
+
+BASE = "http://quillpost.test/api/v2"
+
+
+def stored(owner: Account, piece: str = "postcard", **changes: object) -> str:
+    answer = owner.post(f"/stored_send/{piece}", postcard(**changes))
+    assert answer.status_code == 200, answer.text
+    assert list(answer.json()) == ["stored_send_url"]
+    url = str(answer.json()["stored_send_url"])
+    assert url.startswith(f"{BASE}/stored_send/")
+    return urlsplit(url).path.removeprefix("/api/v2")
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_opening_it_sends_once_and_then_repeats_the_answer(owner: Account, method: str) -> None:
+    path = stored(owner, metadata={"n": 12345678901234567890123, "x": 1.0})
+    assert owner.get("/orders").json()["meta"]["total"] == 0
+    first = owner.call(method, path)
+    assert (first.status_code, first.json()["status"]) == (200, "reviewing")
+    for again in ("GET", "POST"):
+        second = owner.call(again, path)
+        assert (second.status_code, second.content) == (200, first.content)
+    assert owner.get("/orders").json()["meta"]["total"] == 1
+    assert '{"n":12345678901234567890123,"x":1.0}' in owner.get(f"/orders/{first.json()['id']}").text
+
+
+@pytest.mark.parametrize(
+    "piece", ["windowed-letter", "windowedletter", "letter", "windowless-letter", "notecard", "magnacard"]
+)
+def test_every_piece_can_be_stored(owner: Account, piece: str) -> None:
+    assert owner.get(stored(owner, piece)).status_code == 200
+
+
+def test_looking_ahead_sends_nothing(owner: Account, parts: Parts) -> None:
+    path = stored(owner)
+    before = traces(parts)
+    assert owner.call("HEAD", path).status_code == 200
+    for name in ("Purpose", "Sec-Purpose", "X-Moz"):
+        looked = owner.get(path, headers={name: "prefetch"})
+        assert (looked.status_code, "Nothing was sent" in looked.json()["message"]) == (200, True)
+    assert owner.call("OPTIONS", path).status_code == 204
+    assert traces(parts) == before
+    assert owner.get(path).json()["status"] == "reviewing"
+
+
+def test_a_preview_may_be_opened_again_and_again(owner: Account) -> None:
+    path = stored(owner, preview=True)
+    for _ in range(2):
+        assert owner.get(path).json()["success"] is True
+    assert owner.get("/orders").json()["meta"]["total"] == 0
+
+
+def test_a_wrong_body_is_refused_when_it_is_stored(owner: Account, parts: Parts) -> None:
+    before = traces(parts)
+    assert list(owner.post("/stored_send/postcard", postcard(message=5)).json()["errors"]) == ["message"]
+    late = owner.post("/stored_send/postcard", postcard(schedule_for="2020-01-01"))
+    assert list(late.json()["errors"]) == ["schedule_for"]
+    assert owner.post("/stored_send/postcard", postcard(sub_account_id=999)).status_code == 400
+    assert traces(parts) == before
+
+
+def test_what_is_wrong_only_when_it_is_sent_is_said_then_and_nothing_is_used_up(owner: Account) -> None:
+    path = stored(owner, recipients=[person(postal_code="1")])
+    for _ in range(2):
+        refused = owner.get(path)
+        assert (refused.status_code, list(refused.json()["errors"])) == (422, ["recipients.0.postal_code"])
+
+
+def test_a_form_is_stored_as_it_came(owner: Account) -> None:
+    form = "message=Hi&preview=false&size=6x9&send_standard_mail=true&typo=1&sub_account_id="
+    kept = owner.call(
+        "POST",
+        "/stored_send/postcard",
+        content=form.removesuffix("&sub_account_id="),
+        headers={"Content-Type": FORM},
+    )
+    assert (kept.status_code, kept.headers["X-Ignored-Fields"]) == (200, "typo")
+    sent = owner.get(urlsplit(kept.json()["stored_send_url"]).path.removeprefix("/api/v2"))
+    assert list(sent.json()["errors"]) == ["recipients"]
+
+
+def test_two_who_open_it_at_the_same_moment_send_once(owner: Account) -> None:
+    path = stored(owner)
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(lambda _: owner.get(path), range(4)))
+    assert {answer.status_code for answer in answers} == {200}
+    assert len({answer.content for answer in answers}) == 1
+    assert owner.get("/orders").json()["meta"]["total"] == 1
+
+
+def test_nobody_else_finds_it(owner: Account, stranger: Account, parts: Parts) -> None:
+    here, there = make_sub_account(parts, owner), make_sub_account(parts, owner)
+    path = stored(owner, sub_account_id=here)
+    assert stranger.get(path).status_code == 404
+    assert make_teammate(parts, owner, there).get(path).status_code == 404
+    assert owner.get(path.replace("postcard", "notecard")).status_code == 404
+    assert owner.get("/stored_send/postcard/nonsense").status_code == 404
+    assert make_teammate(parts, owner, here).get(path).status_code == 200

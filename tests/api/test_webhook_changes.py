@@ -1,0 +1,184 @@
+"""Subscriptions that are changed, paused, resumed and tried, and whose lists they may name."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from outbox import set_columns
+from tenant_rows import insert_least
+from traces import traces
+
+from makers import Account, Clock, make_sub_account, make_teammate
+from quillpost.accounts import service as accounts
+from quillpost.database.tables import deliveries, mailing_lists, webhooks
+from quillpost.parts import Parts
+
+URL = "https://example.com/hook"
+UNKNOWN_LIST = {"message": "Mailing List Does Not Exist"}
+
+
+def subscribe(who: Account, **changes: Any) -> Any:
+    return who.post("/webhooks", {"url": URL, "type": "*"} | changes).json()
+
+
+def change(who: Account, hook: object, **changes: Any) -> Any:
+    return who.call("PUT", f"/webhooks/{hook}", json=changes)
+
+
+def make_list(parts: Parts, who: Account, sub_account_id: int | None = None) -> int:
+    with parts.db.work() as tx:
+        known: dict[str, object] = {"account_id": who.id, "sub_account_id": sub_account_id}
+        return int(insert_least(tx, mailing_lists, known))
+
+
+def test_a_change_touches_what_it_names_alone(owner: Account, parts: Parts, clock: Clock) -> None:
+    branch, mailing_list = make_sub_account(parts, owner), make_list(parts, owner)
+    made = subscribe(owner, description="CRM")
+    del made["secret"]
+    clock.advance(minutes=1)
+    assert change(owner, made["id"], url="https://example.com/new").json() == made | {
+        "url": "https://example.com/new",
+        "updated_at": "2026-05-04T12:01:00Z",
+    }
+    wish = {"verb": "GET", "events": ["scans.scan_update"], "description": None, "mode": "test"}
+    home = {"sub_account_id": branch, "mailing_list_id": str(mailing_list)}
+    changed = change(owner, made["id"], **wish, **home, status="active")
+    assert changed.status_code == 200
+    assert changed.headers["X-Ignored-Fields"] == "status"
+    assert changed.json() == made | {
+        "url": "https://example.com/new",
+        "verb": "get",
+        "type": "scans.scan_update",
+        "description": None,
+        "sub_account_id": branch,
+        "mailing_list_id": mailing_list,
+        "updated_at": "2026-05-04T12:01:00Z",
+    }
+    assert owner.get(f"/webhooks/{made['id']}").json() == changed.json()
+    freed = change(owner, made["id"], sub_account_id=None, mailing_list_id=None).json()
+    assert (freed["sub_account_id"], freed["mailing_list_id"]) == (None, None)
+
+
+def test_a_change_that_cannot_work_is_refused_by_its_field(owner: Account) -> None:
+    hook = subscribe(owner)["id"]
+    before = owner.get(f"/webhooks/{hook}").json()
+    for changes, fields in (
+        ({"url": None}, ["url"]),
+        ({"url": ""}, ["url"]),
+        ({"url": "http://127.0.0.1/hook"}, ["url"]),
+        ({"type": None}, ["type"]),
+        ({"event": "order.printed"}, ["event"]),
+        ({"verb": None}, ["verb"]),
+        ({"verb": "put"}, ["verb"]),
+        ({"description": "x" * 501}, ["description"]),
+        ({"mailing_list_id": "x"}, ["mailing_list_id"]),
+        ({"sub_account_id": 0}, ["sub_account_id"]),
+        ({"mode": "live"}, ["mode"]),
+        ({"mode": "live", "url": "ftp://example.com"}, ["url", "mode"]),
+    ):
+        refused = change(owner, hook, **changes)
+        assert refused.status_code == 422
+        assert list(refused.json()["errors"]) == fields
+    assert owner.get(f"/webhooks/{hook}").json() == before
+
+
+def test_a_list_must_be_the_callers_own_and_one_that_the_sub_account_mails_to(
+    owner: Account, stranger: Account, parts: Parts
+) -> None:
+    mine, other = make_sub_account(parts, owner), make_sub_account(parts, owner)
+    theirs, elsewhere, common = (
+        make_list(parts, stranger),
+        make_list(parts, owner, other),
+        make_list(parts, owner),
+    )
+    hook = subscribe(owner, sub_account_id=mine, mailing_list_id=common)
+    assert hook["mailing_list_id"] == common
+    before = traces(parts)
+    for list_id in (theirs, elsewhere, 10**15):
+        assert subscribe(owner, sub_account_id=mine, mailing_list_id=list_id) == UNKNOWN_LIST
+        refused = change(owner, hook["id"], mailing_list_id=list_id)
+        assert (refused.status_code, refused.json()) == (400, UNKNOWN_LIST)
+    assert change(owner, hook["id"], sub_account_id=10**15).json() == {
+        "message": "Sub Account ID does not exist"
+    }
+    assert traces(parts) == before
+    moved = change(owner, hook["id"], sub_account_id=other, mailing_list_id=elsewhere).json()
+    assert (moved["sub_account_id"], moved["mailing_list_id"]) == (other, elsewhere)
+
+
+def test_a_subscription_goes_with_its_list(owner: Account, parts: Parts) -> None:
+    mailing_list = make_list(parts, owner)
+    hook = subscribe(owner, mailing_list_id=mailing_list)["id"]
+    with parts.db.work() as tx:
+        tx.execute(sa.delete(mailing_lists))
+    assert owner.get(f"/webhooks/{hook}").status_code == 404
+
+
+def test_a_teammate_of_one_sub_account_changes_within_it(owner: Account, parts: Parts) -> None:
+    mine, other = make_sub_account(parts, owner), make_sub_account(parts, owner)
+    teammate = make_teammate(parts, owner, mine)
+    hook = subscribe(owner, sub_account_id=mine, mailing_list_id=make_list(parts, owner))["id"]
+    assert change(teammate, hook, description="Ours").json()["description"] == "Ours"
+    assert change(teammate, hook, sub_account_id=other).status_code == 400
+    kept = change(teammate, hook, sub_account_id=None, mailing_list_id=None)
+    assert (kept.status_code, kept.json()["sub_account_id"]) == (200, mine)
+    assert teammate.post(f"/webhooks/{hook}/test").status_code == 200
+
+
+def test_pausing_and_resuming_twice_is_doing_it_once(owner: Account) -> None:
+    hook = subscribe(owner)["id"]
+    paused = [owner.post(f"/webhooks/{hook}/pause") for _ in range(2)]
+    assert [(each.status_code, each.json()["status"]) for each in paused] == [(200, "paused")] * 2
+    refused = owner.post(f"/webhooks/{hook}/test")
+    assert (refused.status_code, refused.json()) == (
+        400,
+        {"message": "This subscription is paused: resume it first."},
+    )
+    resumed = [owner.post(f"/webhooks/{hook}/resume") for _ in range(2)]
+    assert [(each.status_code, each.json()["status"]) for each in resumed] == [(200, "active")] * 2
+
+
+@pytest.mark.parametrize("status", ["failing", "disabled"])
+def test_resuming_takes_back_what_failed(owner: Account, parts: Parts, status: str) -> None:
+    hook = subscribe(owner)["id"]
+    set_columns(parts, webhooks, hook, status=status)
+    assert owner.post(f"/webhooks/{hook}/resume").json()["status"] == "active"
+
+
+@pytest.mark.parametrize(
+    ("subscribed", "told"), [("*", "order.status_update"), ("scans.scan_update", "scans.scan_update")]
+)
+def test_a_try_says_which_event_is_on_its_way(
+    owner: Account, parts: Parts, subscribed: str, told: str
+) -> None:
+    hook = subscribe(owner, type=subscribed)["id"]
+    tried = owner.post(f"/webhooks/{hook}/test")
+    assert tried.status_code == 200
+    with parts.db.work() as tx:
+        [waiting] = tx.execute(sa.select(deliveries)).all()
+    assert tried.json() == {"message": "success", "event_id": str(waiting.event_id), "event_type": told}
+    assert (waiting.event_type, waiting.status) == (told, "pending")
+
+
+def test_a_try_with_an_idempotency_key_is_made_once(owner: Account, parts: Parts) -> None:
+    hook = subscribe(owner)["id"]
+    tries = [owner.post(f"/webhooks/{hook}/test", headers={"Idempotency-Key": "k"}) for _ in range(2)]
+    assert tries[0].json() == tries[1].json()
+    with parts.db.work() as tx:
+        assert len(tx.execute(sa.select(deliveries)).all()) == 1
+
+
+def test_another_accounts_or_modes_subscription_looks_like_none(
+    owner: Account, stranger: Account, parts: Parts
+) -> None:
+    with parts.db.work() as tx:
+        token = accounts.mint_token(tx, owner.id, mode="live", name="live", now=parts.clock())
+    hook = subscribe(owner)["id"]
+    for who in (stranger, replace(owner, token=token)):
+        answers = [
+            change(who, hook, url="https://example.com/mine"),
+            *(who.post(f"/webhooks/{hook}/{what}") for what in ("pause", "resume", "test")),
+        ]
+        assert {(each.status_code, each.text) for each in answers} == {(404, '{"message":"Not Found"}')}
+    assert owner.get(f"/webhooks/{hook}").json()["url"] == URL

@@ -1,0 +1,58 @@
+"""A worker is killed while lists become items; another takes over, and everyone is mailed once."""
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from crashing_worker import CrashPoint
+from event_receiver import EventReceiver
+from listing import CENTS, make_list, make_order
+from office import Office, opened_office
+from processes import Nursery
+from verdict import assert_all_happened_once
+
+from makers import people
+from quillpost.accounts.rules import Caller
+
+PIECES = 3
+AT_ONCE = {
+    "QUILLPOST_TEST_JOURNEY_SECONDS": "1",
+    "QUILLPOST_JOB_HEARTBEAT_SECONDS": "0.4",
+    "QUILLPOST_JOB_STALL_SECONDS": "2",
+}
+MATERIALISING = "quillpost.orders.materialising"
+
+STEPS = [
+    # The order is taken, and nothing made; the items are there, uncounted; all but committed; committed.
+    CrashPoint(f"{MATERIALISING}:_take", "after"),
+    CrashPoint("quillpost.pricing.ledger:hold_exactly", "before"),
+    CrashPoint("quillpost.pricing.ledger:hold_exactly", "after"),
+    CrashPoint("quillpost.jobs:wake", "before"),
+    CrashPoint("quillpost.wiring:materialise", "after"),
+]
+
+
+@pytest.fixture
+def office(conninfo: str, home: Path, receiver: EventReceiver) -> Iterator[Office]:
+    with opened_office(conninfo, home, receiver, **AT_ONCE) as office:
+        yield office
+
+
+@pytest.mark.parametrize("step", STEPS, ids=str)
+def test_everyone_of_a_list_is_mailed_once(step: CrashPoint, office: Office, nursery: Nursery) -> None:
+    who = Caller(office.sender.id, "test")
+    list_id = make_list(office.parts, who, people(PIECES))
+    make_order(office.parts, who, list_id, authorised=PIECES * CENTS, due_at=office.parts.clock())
+
+    killed = nursery.start("work", settings=office.settings, crash=step)
+    assert killed.wait() == -signal.SIGKILL, f"the step was never reached:\n{killed.output}"
+    in_the_air = office.let_leases_end()
+    healthy = nursery.start("work", settings=office.settings)
+    office.wait_for_the_end()
+    assert healthy.stop() == 0, healthy.output
+
+    addresses = office.rows("select address from items order by id")
+    assert addresses == [(someone["address"],) for someone in people(PIECES)]
+    assert office.rows("select total_sends from mailing_lists") == [(PIECES,)]
+    assert_all_happened_once(office, pieces=PIECES, in_the_air=in_the_air)

@@ -1,0 +1,171 @@
+"""Saved lists and orders that go to them, written straight into the tables."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from quillpost import events, jobs
+from quillpost.accounts.rules import Caller
+from quillpost.audience.rules import examine
+from quillpost.database import Tx
+from quillpost.database.bulk import insert_rows
+from quillpost.database.tables import items, ledger_moves, mailing_lists, orders, recipients, sub_accounts
+from quillpost.orders.listed import PERSON_COLUMNS, Reach
+from quillpost.orders.materialising import MATERIALISE
+from quillpost.parts import Parts
+from quillpost.pricing import ledger
+from quillpost.pricing.rules import Tariff
+
+CREATIVE = UUID("5a6f1c52-9d0e-4c57-8f6f-3f6a35b8a001")
+REVIEW = timedelta(seconds=10)
+CENTS = 109
+
+
+def make_list(
+    parts: Parts,
+    who: Caller,
+    whom: Sequence[dict[str, Any]] = (),
+    *,
+    sub_account_id: int | None = None,
+    suppresses: bool = False,
+) -> int:
+    """A list of these people, in their order."""
+    now = parts.clock()
+    owner = {"account_id": who.account_id, "sub_account_id": sub_account_id}
+    with parts.db.work() as tx:
+        made = tx.execute(
+            sa.insert(mailing_lists)
+            .values(
+                **owner,
+                type="manual",
+                description="People",
+                is_suppression_list=suppresses,
+                created_at=now,
+                updated_at=now,
+            )
+            .returning(mailing_lists.c.id)
+        )
+        list_id = int(made.scalar_one())
+    add_people(parts, list_id, whom)
+    return list_id
+
+
+def make_branch(parts: Parts, who: Caller) -> int:
+    """A sub account of theirs."""
+    now = parts.clock()
+    made = sa.insert(sub_accounts).values(
+        account_id=who.account_id, title="Branch", branding={}, backgrounds={}, created_at=now, updated_at=now
+    )
+    with parts.db.work() as tx:
+        return int(tx.execute(made.returning(sub_accounts.c.id)).scalar_one())
+
+
+def add_people(parts: Parts, list_id: int, whom: Sequence[dict[str, Any]]) -> None:
+    now = parts.clock()
+    with parts.db.work() as tx:
+        home = tx.execute(sa.select(mailing_lists).where(mailing_lists.c.id == list_id)).one()
+        rows = [
+            (home.account_id, home.sub_account_id, list_id, *columns(row).values(), now, now) for row in whom
+        ]
+        names = ("account_id", "sub_account_id", "mailing_list_id", *PERSON_COLUMNS)
+        insert_rows(tx, recipients, (*names, "created_at", "updated_at"), rows)
+
+
+def columns(row: dict[str, Any]) -> dict[str, Any]:
+    """A person as the columns of a recipient or of an item."""
+    [someone] = examine([row])
+    custom = {f"custom{place}": text for place, text in enumerate(someone.custom, start=1)}
+    return {name: custom[name] if name in custom else getattr(someone, name) for name in PERSON_COLUMNS}
+
+
+def reach(parts: Parts, who: Caller, *list_ids: int, **changes: Any) -> Reach:
+    """A postcard within the US at 109 cents, due at the end of the review, but for the changes."""
+    known: dict[str, Any] = {
+        "account_id": who.account_id,
+        "sub_account_id": who.sub_account_id,
+        "mode": who.mode,
+        "list_ids": list_ids,
+        "creative_key": CREATIVE,
+        "allow_duplicates": False,
+        "mails_at": parts.clock() + REVIEW,
+        "tariff": Tariff({"US": CENTS}),
+        "inline_keys": (),
+    }
+    return Reach(**known | changes)
+
+
+def make_order(
+    parts: Parts,
+    who: Caller,
+    *list_ids: int,
+    inline: Sequence[dict[str, Any]] = (),
+    authorised: int = 0,
+    **values: Any,
+) -> int:
+    """A postcard to lists whose items are yet to be made, with its job booked; inline people are items."""
+    now = parts.clock()
+    owner = {"account_id": who.account_id, "sub_account_id": who.sub_account_id, "mode": who.mode}
+    columns_of_order: dict[str, Any] = {
+        "type": "postcard",
+        "size": "4x6",
+        "piece": "postcard-4x6",
+        "mail_class": "first",
+        "status": "reviewing",
+        "method": "api",
+        "message": "Hi %FIRST_NAME%!",
+        "style": 1,
+        "handwriting_color": "rgba(0,0,255,1)",
+        "handwriting_realism": False,
+        "font_size": "medium",
+        "sender_name": "Dana Whitfield",
+        "mailing_list_ids": list(list_ids),
+        "total_estimated_recipients": 0,
+        "authorization_total": authorised,
+        "order_total": authorised,
+        "creative_key": CREATIVE,
+        "audience_pending": True,
+        "due_at": now + REVIEW,
+        "created_at": now,
+        "updated_at": now,
+    }
+    with parts.db.work() as tx:
+        made = tx.execute(
+            sa.insert(orders).values(**owner | columns_of_order | values).returning(orders.c.id)
+        )
+        order_id = int(made.scalar_one())
+        for row in inline:
+            insert_piece(tx, order_id, row, now=now)
+        ledger.hold_exactly(tx, order_id, cents=authorised, why="creation", now=now)
+        events.order_status_changed(tx, [order_id], previous=None, now=now)
+        jobs.defer(tx, MATERIALISE, order_id=order_id)
+    return order_id
+
+
+def insert_piece(tx: Tx, order_id: int, row: dict[str, Any], *, now: datetime) -> None:
+    """An inline recipient's item."""
+    order = tx.execute(sa.select(orders).where(orders.c.id == order_id)).one()
+    tx.execute(
+        sa.insert(items).values(
+            **columns(row),
+            account_id=order.account_id,
+            sub_account_id=order.sub_account_id,
+            mode=order.mode,
+            order_id=order_id,
+            status="Processing",
+            price_cents=CENTS,
+            creative_key=CREATIVE,
+            created_at=now,
+            updated_at=now,
+        )
+    )
+
+
+def entries(parts: Parts, order_id: int) -> list[tuple[str, int, str]]:
+    """The ledger of an order: kind, cents and key of each entry, in order."""
+    found = sa.select(ledger_moves.c.kind, ledger_moves.c.cents, ledger_moves.c.key)
+    with parts.db.work() as tx:
+        rows = tx.execute(found.where(ledger_moves.c.order_id == order_id).order_by(ledger_moves.c.id))
+        return [(row.kind, row.cents, row.key) for row in rows]

@@ -1,0 +1,260 @@
+"""An order's lists become items: once, counted, paid for and told."""
+
+from typing import Any
+
+import psycopg
+import pytest
+import sqlalchemy as sa
+from listing import CENTS, CREATIVE, REVIEW, entries, make_list, make_order
+from placing import open_account
+
+from makers import Clock, carry_on, people, person
+from quillpost.accounts.rules import Caller
+from quillpost.accounts.service import tenant
+from quillpost.audience.rules import NO_ADDRESS, REPEATED, SAME_ADDRESS, SUPPRESSED
+from quillpost.database.tables import facts, items, mailing_lists, orders
+from quillpost.fulfilment import review
+from quillpost.orders import service
+from quillpost.orders.materialising import MATERIALISE, materialise, materialise_again
+from quillpost.orders.service import SWEEP
+from quillpost.parts import Parts
+
+ONLY_MAIL = {"name": "Nobody", "email": "nobody@example.com"}
+
+
+@pytest.fixture
+def owner(parts: Parts) -> Caller:
+    return open_account(parts)
+
+
+def item_rows(parts: Parts, order_id: int) -> list[sa.Row[Any]]:
+    with parts.db.work() as tx:
+        return list(tx.execute(sa.select(items).where(items.c.order_id == order_id).order_by(items.c.id)))
+
+
+def order_row(parts: Parts, order_id: int) -> sa.Row[Any]:
+    with parts.db.work() as tx:
+        return tx.execute(sa.select(orders).where(orders.c.id == order_id)).one()
+
+
+def jobs_of(parts: Parts, task: str) -> list[sa.Row[Any]]:
+    with parts.db.work() as tx:
+        query = sa.text(
+            "select args, scheduled_at from procrastinate_jobs where task_name = :task order by id"
+        )
+        return list(tx.execute(query, {"task": task}))
+
+
+def make(parts: Parts, order_id: int) -> None:
+    materialise(parts.db, order_id, now=parts.clock())
+
+
+def test_everyone_of_the_lists_becomes_an_item_with_all_that_is_known(parts: Parts, owner: Caller) -> None:
+    known = person(
+        company="Acme", address2="Apt 4", email="jane@example.com", phone="512", dob="1990-02-03",
+        anniversary="2010-06-07", **{f"custom{n}": f"c{n}" for n in range(1, 11)},
+    )  # fmt: skip
+    list_id = make_list(parts, owner, [known])
+    order_id = make_order(parts, owner, list_id)
+    make(parts, order_id)
+    [item] = item_rows(parts, order_id)
+    kept = {name: str(value) for name, value in item._mapping.items() if name in known}
+    assert kept == known
+    assert (item.status, item.failure, item.price_cents, item.code) == ("Processing", None, CENTS, None)
+    assert (item.mailing_list_id, item.creative_key, item.country) == (list_id, CREATIVE, "US")
+    assert (item.account_id, item.mode, item.created_at) == (owner.account_id, "test", parts.clock())
+
+
+def test_everyone_refused_is_visible_with_the_reason_and_free(parts: Parts, owner: Caller) -> None:
+    make_list(parts, owner, [person(address="3 Main St")], suppresses=True)
+    make_order(parts, owner, inline=[person(address="4 Main St")], audience_pending=False)
+    first = make_list(parts, owner, [ONLY_MAIL, *people(4)])
+    second = make_list(parts, owner, people(1))
+    order_id = make_order(
+        parts, owner, second, first, inline=[person(address="2 Main St")], qrcode_url="https://example.com"
+    )
+    make(parts, order_id)
+    inline, *listed = item_rows(parts, order_id)
+    assert inline.mailing_list_id is None
+    assert [(item.mailing_list_id, item.failure) for item in listed] == [
+        (first, NO_ADDRESS),
+        (first, None),
+        (first, SAME_ADDRESS),
+        (first, SUPPRESSED),
+        (first, REPEATED),
+        (second, SAME_ADDRESS),
+    ]
+    for item in listed:
+        mailed = item.failure is None
+        assert item.status == ("Processing" if mailed else "Failed")
+        assert item.price_cents == (CENTS if mailed else 0)
+        assert (item.code is not None) == mailed
+
+
+def test_an_order_counts_its_items_and_costs_what_they_cost(parts: Parts, owner: Caller) -> None:
+    order_id = make_order(
+        parts,
+        owner,
+        make_list(parts, owner, [*people(3), ONLY_MAIL]),
+        inline=[person()],
+        authorised=CENTS * 4,
+    )
+    make(parts, order_id)
+    order = order_row(parts, order_id)
+    assert (order.recipient_count, order.n_processing, order.n_failed) == (5, 4, 1)
+    assert (order.order_total, order.authorization_total) == (4 * CENTS, 4 * CENTS)
+    assert not order.audience_pending
+    assert entries(parts, order_id) == [("authorise", 4 * CENTS, f"authorise:order:{order_id}:creation")]
+
+
+def test_what_was_held_too_much_is_given_back(parts: Parts, owner: Caller) -> None:
+    order_id = make_order(parts, owner, make_list(parts, owner, people(2)), authorised=5 * CENTS)
+    make(parts, order_id)
+    assert entries(parts, order_id)[1:] == [("release", 3 * CENTS, f"release:order:{order_id}:audience")]
+    assert order_row(parts, order_id).authorization_total == 5 * CENTS
+
+
+def test_what_was_held_too_little_is_held_too(parts: Parts, owner: Caller) -> None:
+    order_id = make_order(parts, owner, make_list(parts, owner, people(2)), authorised=CENTS)
+    make(parts, order_id)
+    assert entries(parts, order_id)[1:] == [("authorise", CENTS, f"authorise:order:{order_id}:audience")]
+    assert order_row(parts, order_id).authorization_total == CENTS
+
+
+def test_the_price_is_that_of_the_day_of_the_order(parts: Parts, owner: Caller, clock: Clock) -> None:
+    order_id = make_order(parts, owner, make_list(parts, owner, people(1)))
+    with parts.db.work() as tx:
+        tx.execute(
+            sa.text(
+                """insert into prices (type, size, mail_class, country, unit_cents, valid_from)
+                   values ('postcard', '4x6', 'first', 'US', 999, :tomorrow)"""
+            ),
+            {"tomorrow": clock.now().date().replace(day=5)},
+        )
+    clock.advance(days=2)
+    make(parts, order_id)
+    assert order_row(parts, order_id).order_total == CENTS
+
+
+def test_each_item_is_told_once_and_inline_ones_not_again(parts: Parts, owner: Caller) -> None:
+    order_id = make_order(parts, owner, make_list(parts, owner, [*people(1), ONLY_MAIL]), inline=[person()])
+    make(parts, order_id)
+    with parts.db.work() as tx:
+        told = tx.execute(sa.select(facts).where(facts.c.item_id.is_not(None)).order_by(facts.c.id)).all()
+        queued = set(tx.execute(sa.text("select fact_id from fact_queue")).scalars())
+    assert queued >= {fact.id for fact in told}
+    made = item_rows(parts, order_id)[1:]
+    assert [(fact.item_id, fact.previous, fact.current, fact.order_status) for fact in told] == [
+        (item.id, None, item.status, "reviewing") for item in made
+    ]
+
+
+def test_lists_count_the_pieces_that_go_to_them(parts: Parts, owner: Caller) -> None:
+    busy, idle = make_list(parts, owner, [*people(3), ONLY_MAIL]), make_list(parts, owner, people(1))
+    for _ in range(2):
+        make(parts, make_order(parts, owner, busy, idle, allow_duplicates=True))
+    with parts.db.work() as tx:
+        found = {row.id: (row.total_sends, row.last_send) for row in tx.execute(sa.select(mailing_lists))}
+    assert found == {busy: (6, parts.clock()), idle: (0, None)}
+
+
+def test_a_second_run_changes_nothing(parts: Parts, owner: Caller) -> None:
+    order_id = make_order(parts, owner, make_list(parts, owner, people(2)))
+    make(parts, order_id)
+    before = item_rows(parts, order_id), order_row(parts, order_id), entries(parts, order_id)
+    make(parts, order_id)
+    assert (item_rows(parts, order_id), order_row(parts, order_id), entries(parts, order_id)) == before
+
+
+def test_a_cancelled_order_makes_no_items(parts: Parts, owner: Caller) -> None:
+    order_id = make_order(parts, owner, make_list(parts, owner, people(2)), authorised=CENTS)
+    with parts.db.transaction(tenant(owner)) as tx:
+        service.cancel(tx, order_id, now=parts.clock())
+    make(parts, order_id)
+    assert item_rows(parts, order_id) == []
+    assert not order_row(parts, order_id).audience_pending
+    assert [kind for kind, _, _ in entries(parts, order_id)] == ["authorise", "release"]
+
+
+def test_the_second_of_two_orders_of_one_creative_is_all_repeats(parts: Parts, owner: Caller) -> None:
+    whom = make_list(parts, owner, people(2))
+    first, second = make_order(parts, owner, whom), make_order(parts, owner, whom)
+    make(parts, second)
+    make(parts, first)
+    assert [item.failure for item in item_rows(parts, second)] == [None, None]
+    assert [item.failure for item in item_rows(parts, first)] == [REPEATED, REPEATED]
+    assert order_row(parts, first).order_total == 0
+
+
+def test_a_gift_card_reaches_an_address_again(parts: Parts, owner: Caller) -> None:
+    whom = make_list(parts, owner, people(1))
+    make(parts, make_order(parts, owner, whom))
+    gift = make_order(parts, owner, whom, type="giftcard", size=None)
+    make(parts, gift)
+    assert [item.failure for item in item_rows(parts, gift)] == [None]
+
+
+def test_two_codes_that_are_the_same_undo_all_until_the_next_try(
+    parts: Parts, owner: Caller, conninfo: str
+) -> None:
+    order_id = make_order(
+        parts, owner, make_list(parts, owner, people(2)), qrcode_url="https://example.com", authorised=CENTS
+    )
+    define = sa.text("select pg_get_functiondef('new_short_code'::regproc)")
+    with parts.db.work() as tx:
+        sound = tx.execute(define).scalar_one()
+    unlucky = sound.replace("return code;", "return 'AAAAAAAA';")
+    assert unlucky != sound
+    administer(conninfo, unlucky)
+    with pytest.raises(sa.exc.IntegrityError, match="items_code_key"):
+        make(parts, order_id)
+    assert item_rows(parts, order_id) == []
+    assert order_row(parts, order_id).audience_pending
+    administer(conninfo, sound)
+    make(parts, order_id)
+    codes = {item.code for item in item_rows(parts, order_id)}
+    assert len(codes) == 2
+    assert all(len(code) == 8 for code in codes)
+
+
+def administer(conninfo: str, statement: str) -> None:
+    with psycopg.connect(conninfo) as admin:
+        admin.execute(statement)
+
+
+def test_a_due_order_waits_for_its_items(parts: Parts, owner: Caller, clock: Clock) -> None:
+    order_id = make_order(parts, owner, make_list(parts, owner, people(2)))
+    clock.advance(seconds=REVIEW.seconds)
+    review.sweep(parts.db, parts.worlds, now=clock.now())
+    assert order_row(parts, order_id).status == "reviewing"
+    assert jobs_of(parts, SWEEP) == []
+    make(parts, order_id)
+    [sweep] = jobs_of(parts, SWEEP)
+    assert sweep.scheduled_at >= clock.now()
+    review.sweep(parts.db, parts.worlds, now=clock.now())
+    assert order_row(parts, order_id).status == "processing"
+    assert {item.batch_id is not None for item in item_rows(parts, order_id)} == {True}
+
+
+def test_an_order_to_a_list_is_delivered(parts: Parts, owner: Caller, clock: Clock) -> None:
+    order_id = make_order(
+        parts, owner, make_list(parts, owner, [*people(2), ONLY_MAIL]), authorised=2 * CENTS
+    )
+    carry_on(parts, clock, seconds=60)
+    assert order_row(parts, order_id).status == "fulfilled"
+    assert [item.status for item in item_rows(parts, order_id)] == ["Delivered", "Delivered", "Failed"]
+    assert [kind for kind, _, _ in entries(parts, order_id)] == ["authorise", "capture"]
+
+
+def test_an_order_that_no_job_waits_for_gets_one(parts: Parts, owner: Caller) -> None:
+    with_job = make_order(parts, owner, make_list(parts, owner, people(1)))
+    without = make_order(parts, owner, make_list(parts, owner, people(1)))
+    done = make_order(parts, owner, audience_pending=False)
+    with parts.db.work() as tx:
+        tx.execute(
+            sa.text("delete from procrastinate_jobs where args->>'order_id' = any(:orders)"),
+            {"orders": [str(without), str(done)]},
+        )
+    for _ in range(2):
+        materialise_again(parts.db)
+    assert [job.args["order_id"] for job in jobs_of(parts, MATERIALISE)] == [with_job, without]

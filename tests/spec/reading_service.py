@@ -1,0 +1,47 @@
+"""One service with one order that was sent and delivered, for tables that only read."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+from starlette.testclient import TestClient
+
+from makers import Account, Clock, carry_on, make_account, person
+from quillpost import wiring
+from quillpost.database.embedded import EmbeddedPostgres
+from quillpost.parts import Parts
+from quillpost.web import create_app
+
+METADATA = {"campaign": "spring", "customer": 42}
+
+
+@dataclass(frozen=True)
+class Reader:
+    owner: Account
+    parts: Parts
+    clock: Clock
+    order_id: int
+
+
+@contextmanager
+def reading_service(postgres: EmbeddedPostgres, template: str, home: Path) -> Iterator[Reader]:
+    name = f"reading_{home.parent.name}_{home.name}".replace("-", "_").lower()
+    clock = Clock()
+    with psycopg.connect(postgres.conninfo("postgres"), autocommit=True) as admin:
+        admin.execute(f'create database "{name}" template {template} strategy file_copy')
+        settings = wiring.Settings.model_validate({"home": home, "calls_a_minute": 1_000_000})
+        parts = wiring.build(settings, postgres.conninfo(name), clock=clock.now)
+        with TestClient(create_app(parts), base_url="http://quillpost.test") as http:
+            owner = make_account(parts, http, "owner@example.com")
+            audience = [
+                person(),
+                person(name="Test Returned", address="9 Oak Ave"),
+                {"email": "e@example.com"},
+            ]
+            order_id = owner.send(recipients=audience, metadata=METADATA).json()["id"]
+            carry_on(parts, clock, seconds=45)
+            yield Reader(owner, parts, clock, order_id)
+        parts.db.close()
+        admin.execute(f'drop database "{name}" with (force)')

@@ -1,0 +1,177 @@
+"""The table "Requirements per piece", cell by cell, over the calls themselves.
+
+The column of the gift card is held against the rule alone: its endpoint comes with the gift cards.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from art_house import ArtHouse
+
+from makers import Account, Build, person
+from quillpost.orders.pieces import (
+    GIFTCARD,
+    LETTER,
+    MAGNACARD,
+    NOTECARD,
+    PIECES,
+    POSTCARD,
+    Cell,
+    Supplied,
+    missing,
+)
+from quillpost.parts import Parts
+
+COLUMNS = {
+    "Postcard": ["postcard"],
+    "Letter": ["windowed-letter", "windowless-letter"],
+    "Notecard": ["notecard"],
+    "Magnacard": ["magnacard"],
+}
+CARDS = [path for column in ("Postcard", "Notecard", "Magnacard") for path in COLUMNS[column]]
+LETTERS = COLUMNS["Letter"]
+EVERY_PIECE = CARDS + LETTERS
+TYPES = {"windowed-letter": "letter", "windowless-letter": "windowlessletter"}
+
+TABLE = """
+| Requirement | Postcard | Letter | Notecard | Gift card | Magnacard |
+|---|---|---|---|---|---|
+| Audience | required | required | required | required | required |
+| Front creative (front_image_url or image_template) | required unless message given | required unless message given or pdf_only_url set | required unless message given | required unless message given | required unless message given |
+| message or message_template | required | required unless pdf_only_url | required | required | required |
+| custom_background_image | optional | not used | optional | not used | optional |
+| pdf_only_url | not used | optional alternative | not used | not used | not used |
+"""  # noqa: E501
+ROWS = [[cell.strip() for cell in line.strip("| ").split("|")] for line in TABLE.strip().splitlines()[2:]]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[row[0] for row in ROWS])
+def test_the_matrix_is_the_specifications(row: list[str]) -> None:
+    part = ("audience", "front", "message", "background", "pdf_only")[ROWS.index(row)]
+    columns = (POSTCARD, LETTER, NOTECARD, GIFTCARD, MAGNACARD)
+    assert [getattr(piece, part).value for piece in columns] == row[1:]
+
+
+def test_both_letters_are_one_column() -> None:
+    letters = [piece for piece in PIECES if piece.is_letter]
+    assert len({(p.audience, p.front, p.message, p.background, p.pdf_only) for p in letters}) == 1
+
+
+@pytest.mark.parametrize(
+    ("supplied", "lacking"),
+    [
+        (Supplied(audience=False, front=True, message=True, message_template=False, pdf_only=False), ["recipients"]),
+        (Supplied(audience=True, front=False, message=True, message_template=False, pdf_only=False), []),
+        (Supplied(audience=True, front=False, message=False, message_template=True, pdf_only=False), ["front_image_url"]),
+        (Supplied(audience=True, front=True, message=False, message_template=False, pdf_only=False), ["message"]),
+        (Supplied(audience=True, front=True, message=False, message_template=True, pdf_only=False), []),
+        (Supplied(audience=True, front=False, message=False, message_template=False, pdf_only=True), ["message", "front_image_url"]),
+    ],
+)  # fmt: skip
+def test_a_gift_card_asks_for_what_its_column_says(supplied: Supplied, lacking: list[str]) -> None:
+    assert list(missing(GIFTCARD, supplied)) == lacking
+    assert GIFTCARD.background is Cell.NOT_USED
+
+
+@pytest.fixture
+def parts(build: Build) -> Parts:
+    return build(allow_private_urls=True)
+
+
+@pytest.fixture(scope="module")
+def art() -> Iterator[ArtHouse]:
+    with ArtHouse() as server:
+        yield server
+
+
+def call(owner: Account, piece: str, **body: Any) -> Any:
+    return owner.post(f"/send/{piece}", body)
+
+
+def faults(owner: Account, piece: str, **body: Any) -> list[str]:
+    answer = call(owner, piece, **body)
+    assert answer.status_code in (200, 422), answer.text
+    return list(answer.json().get("errors", {}))
+
+
+def template(owner: Account, piece: str, **more: Any) -> int:
+    body = {"type": TYPES.get(piece, piece), "name": "Saved", "content": "Hello!"} | more
+    made = owner.post("/message-templates", body)
+    assert made.status_code == 201, made.text
+    return int(made.json()["id"])
+
+
+AUDIENCE = {"recipients": [person()]}
+
+
+@pytest.mark.parametrize("piece", EVERY_PIECE)
+def test_an_audience_is_required(owner: Account, piece: str) -> None:
+    for nobody in ({}, {"recipients": []}, {"recipients": [], "mailing_list_ids": []}):
+        assert faults(owner, piece, message="Hi!", **nobody) == ["recipients"]
+    assert faults(owner, piece, message="Hi!", **AUDIENCE) == []
+
+
+@pytest.mark.parametrize("piece", EVERY_PIECE)
+def test_a_front_is_required_unless_there_is_a_message(owner: Account, art: ArtHouse, piece: str) -> None:
+    saved = template(owner, piece)
+    assert faults(owner, piece, message="Hi!", **AUDIENCE) == []
+    assert faults(owner, piece, message_template=saved, **AUDIENCE) == ["front_image_url"]
+    assert faults(owner, piece, message_template=saved, front_image_url=art.picture(), **AUDIENCE) == []
+
+
+@pytest.mark.parametrize("piece", EVERY_PIECE)
+def test_an_image_template_is_a_front(owner: Account, art: ArtHouse, piece: str) -> None:
+    kind = "postcard" if piece == "magnacard" else TYPES.get(piece, piece)
+    image = owner.post("/image-templates", {"type": kind, "name": "Saved", "image": art.picture()}).json()[
+        "id"
+    ]
+    assert (
+        faults(owner, piece, message_template=template(owner, piece), image_template=image, **AUDIENCE) == []
+    )
+
+
+@pytest.mark.parametrize("piece", EVERY_PIECE)
+def test_a_message_is_required(owner: Account, art: ArtHouse, piece: str) -> None:
+    assert faults(owner, piece, front_image_url=art.picture(), **AUDIENCE) == ["message"]
+    assert faults(owner, piece, **AUDIENCE) == ["message", "front_image_url"]
+
+
+@pytest.mark.parametrize("piece", LETTERS)
+def test_a_letter_made_only_from_a_pdf_needs_just_the_audience_and_the_pdf(
+    owner: Account, art: ArtHouse, piece: str
+) -> None:
+    sent = call(owner, piece, pdf_only_url=art.letter(), **AUDIENCE)
+    assert sent.status_code == 200, sent.text
+    assert (sent.json()["message"], sent.headers.get("X-Ignored-Fields")) == ("", None)
+    saved = template(owner, piece, content="", pdf_only_url=art.letter())
+    assert faults(owner, piece, message_template=saved, **AUDIENCE) == []
+
+
+@pytest.mark.parametrize("piece", CARDS)
+def test_a_card_does_not_use_a_pdf(owner: Account, art: ArtHouse, piece: str) -> None:
+    sent = call(owner, piece, message="Hi!", pdf_only_url=art.url("/gone"), **AUDIENCE)
+    assert (sent.status_code, sent.headers["X-Ignored-Fields"]) == (200, "pdf_only_url")
+    assert faults(owner, piece, pdf_only_url=art.letter(), **AUDIENCE) == ["message", "front_image_url"]
+
+
+@pytest.mark.parametrize("piece", CARDS)
+def test_a_card_may_have_a_background(owner: Account, art: ArtHouse, piece: str) -> None:
+    without = call(owner, piece, message="Hi!", **AUDIENCE).json()
+    sent = call(owner, piece, message="Hi there!", custom_background_image=art.picture(), **AUDIENCE)
+    assert without["custom_background_url"] is None
+    assert sent.json()["custom_background_url"] == art.picture()
+    assert "X-Ignored-Fields" not in sent.headers
+
+
+@pytest.mark.parametrize("piece", LETTERS)
+def test_a_letter_does_not_use_a_background(owner: Account, art: ArtHouse, piece: str) -> None:
+    sent = call(owner, piece, message="Hi!", custom_background_image=art.url("/gone"), **AUDIENCE)
+    assert (sent.status_code, sent.headers["X-Ignored-Fields"]) == (200, "custom_background_image")
+    assert sent.json()["custom_background_url"] is None
+
+
+@pytest.mark.parametrize("piece", [piece for piece in EVERY_PIECE if piece != "postcard"])
+def test_only_a_postcard_has_a_size(owner: Account, piece: str) -> None:
+    sent = call(owner, piece, message="Hi!", size="6x9", **AUDIENCE)
+    assert (sent.headers["X-Ignored-Fields"], sent.json()["size"]) == ("size", None)

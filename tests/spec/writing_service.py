@@ -1,0 +1,34 @@
+"""One service with one account and its sub account, for tables whose rows write."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+from starlette.testclient import TestClient
+
+from makers import Account, Clock, make_account, make_sub_account
+from quillpost import wiring
+from quillpost.database.embedded import EmbeddedPostgres
+from quillpost.web import create_app
+
+
+@dataclass(frozen=True)
+class Writer:
+    owner: Account
+    branch: int
+
+
+@contextmanager
+def writing_service(postgres: EmbeddedPostgres, template: str, home: Path) -> Iterator[Writer]:
+    name = f"writing_{home.parent.name}_{home.name}".replace("-", "_").lower()
+    with psycopg.connect(postgres.conninfo("postgres"), autocommit=True) as admin:
+        admin.execute(f'create database "{name}" template {template} strategy file_copy')
+        settings = wiring.Settings.model_validate({"home": home, "calls_a_minute": 1_000_000})
+        parts = wiring.build(settings, postgres.conninfo(name), clock=Clock().now)
+        with TestClient(create_app(parts), base_url="http://quillpost.test") as http:
+            owner = make_account(parts, http, "owner@example.com")
+            yield Writer(owner, make_sub_account(parts, owner))
+        parts.db.close()
+        admin.execute(f'drop database "{name}" with (force)')

@@ -1,0 +1,188 @@
+"""Check the API's description: every operation explained, every example true, nothing loose.
+
+    python tools/lint_openapi.py
+
+It needs no database: the description is drawn from the routes alone. One line for each fault; exits 1
+when there is one.
+"""
+
+import re
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import jsonschema_rs
+
+from quillpost.api import v2
+from quillpost.api.description import draw
+
+Json = dict[str, Any]
+
+ALWAYS = {"401", "403", "429", "503"}
+WITH_BODY = {"400", "409", "413", "415", "422"}
+COMPONENT = "#/components/schemas/"
+SAYS_WHAT_IT_IS = {"type", "$ref", "anyOf", "oneOf", "allOf", "enum", "const"}
+PROSE = ("operationId", "summary", "description", "tags")
+
+
+def description() -> Json:
+    """What /openapi.json shows."""
+    return draw(v2.routes)
+
+
+def faults(described: Json) -> Iterator[str]:
+    """Everything that is wrong with a description, a sentence each."""
+    seen: dict[str, str] = {}
+    for name, operation in operations(described):
+        for fault in _operation_faults(described, name, operation):
+            yield f"{name}: {fault}"
+        if (first := seen.setdefault(operation.get("operationId", name), name)) != name:
+            yield f"{name}: has the operationId of {first}"
+    yield from _component_faults(described)
+
+
+def operations(described: Json) -> Iterator[tuple[str, Json]]:
+    for path, item in described["paths"].items():
+        for method, operation in item.items():
+            yield f"{method.upper()} {path}", operation
+
+
+def _operation_faults(described: Json, name: str, operation: Json) -> Iterator[str]:
+    yield from (f"has no {field}" for field in PROSE if not operation.get(field))
+    if not operation.get("security", described.get("security")):
+        yield "has no security"
+    yield from _parameter_faults(described, name, operation)
+    yield from _body_faults(described, operation)
+    yield from _success_faults(described, operation)
+    yield from _failure_faults(name, operation)
+
+
+def _parameter_faults(described: Json, name: str, operation: Json) -> Iterator[str]:
+    declared = operation.get("parameters", [])
+    for parameter in declared:
+        if not parameter.get("description"):
+            yield f"parameter {parameter['name']} has no description"
+        yield from _untyped(parameter["schema"], f"parameter {parameter['name']}")
+        for example in _examples(parameter, parameter["schema"]):
+            yield from _mismatch(described, parameter["schema"], example, f"parameter {parameter['name']}")
+    in_path = {parameter["name"] for parameter in declared if parameter["in"] == "path"}
+    yield from (f"path parameter {p} is not declared" for p in set(re.findall(r"{(\w+)}", name)) - in_path)
+
+
+def _body_faults(described: Json, operation: Json) -> Iterator[str]:
+    for kind, media in operation.get("requestBody", {}).get("content", {}).items():
+        yield from _media_faults(described, media, f"request body ({kind})")
+
+
+def _success_faults(described: Json, operation: Json) -> Iterator[str]:
+    good = {status: answer for status, answer in operation["responses"].items() if status.startswith("2")}
+    if not good:
+        yield "has no answer of success"
+    for status, answer in good.items():
+        if not answer.get("content") and status != "204":
+            yield f"answer {status} has neither a schema nor a media type"
+        for kind, media in answer.get("content", {}).items():
+            if kind.endswith("json"):
+                yield from _media_faults(described, media, f"answer {status}")
+
+
+def _media_faults(described: Json, media: Json, where: str) -> Iterator[str]:
+    schema = media.get("schema")
+    if not schema:
+        yield f"{where} has no schema"
+        return
+    yield from _untyped(schema, where)
+    found = list(_examples(media, _resolved(described, schema)))
+    if not found:
+        yield f"{where} has no example"
+    for example in found:
+        yield from _mismatch(described, schema, example, where)
+
+
+def _failure_faults(name: str, operation: Json) -> Iterator[str]:
+    wanted = (
+        ALWAYS | (WITH_BODY if "requestBody" in operation else set()) | ({"404"} if "{" in name else set())
+    )
+    yield from (f"does not declare {status}" for status in sorted(wanted - set(operation["responses"])))
+    for status, answer in operation["responses"].items():
+        if status.startswith("2"):
+            continue
+        shape = "ValidationFailure" if status == "422" else "Failure"
+        if answer.get("content") != {"application/json": {"schema": {"$ref": COMPONENT + shape}}}:
+            yield f"answer {status} is not of the shape {shape}"
+
+
+def _component_faults(described: Json) -> Iterator[str]:
+    schemas = described["components"]["schemas"]
+    used = {reference.removeprefix(COMPONENT) for reference in _references(described)}
+    yield from (f"component {name}: nothing uses it" for name in sorted(schemas.keys() - used))
+    yield from (f"component {name}: is used and does not exist" for name in sorted(used - schemas.keys()))
+    for name, schema in schemas.items():
+        yield from (f"component {name}: {fault}" for fault in _untyped(schema, "the schema"))
+        for example in schema.get("examples", []):
+            yield from _mismatch(described, schema, example, f"component {name}")
+
+
+def _untyped(schema: Json, where: str) -> Iterator[str]:
+    """Everything within that does not say what it is. An object's own free values may be anything."""
+    if not SAYS_WHAT_IT_IS & schema.keys():
+        yield f"{where} has no type"
+    for name, inner in schema.get("properties", {}).items():
+        yield from _untyped(inner, f"property {name}")
+    if isinstance(schema.get("items"), dict) and schema["items"]:
+        yield from _untyped(schema["items"], f"the items of {where}")
+    for choice in (*schema.get("anyOf", ()), *schema.get("oneOf", ()), *schema.get("allOf", ())):
+        yield from _untyped(choice, where)
+
+
+def _examples(media: Json, schema: Json) -> Iterator[Any]:
+    """Those beside the schema, those in it, and those of the alternatives that it names."""
+    if "example" in media:
+        yield media["example"]
+    found = media.get("examples", {})
+    yield from (each["value"] for each in found.values()) if isinstance(found, dict) else found
+    yield from schema.get("examples", ())
+    for choice in (*schema.get("anyOf", ()), *schema.get("oneOf", ())):
+        yield from choice.get("examples", ())
+
+
+def _resolved(described: Json, schema: Json) -> Json:
+    """The schema with its own references, and those of its alternatives, followed one step."""
+    if "$ref" in schema:
+        found: Json = described["components"]["schemas"].get(schema["$ref"].removeprefix(COMPONENT), {})
+        return _resolved(described, found)
+    choices: Json = {
+        word: [_resolved(described, choice) for choice in schema[word]]
+        for word in ("anyOf", "oneOf")
+        if word in schema
+    }
+    return {**schema, **choices}
+
+
+def _mismatch(described: Json, schema: Json, example: Any, where: str) -> Iterator[str]:
+    whole = {"$ref": "#/wanted", "wanted": schema, "components": described["components"]}
+    validator = jsonschema_rs.validator_for(whole)
+    for error in validator.iter_errors(example):
+        at = ".".join(map(str, error.instance_path))
+        yield f"{where}: its example does not fit its schema at {at or 'the top'}: {error.message}"
+
+
+def _references(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        if isinstance(value.get("$ref"), str):
+            yield value["$ref"]
+        value = list(value.values())
+    if isinstance(value, list):
+        for inner in value:
+            yield from _references(inner)
+
+
+def main() -> int:
+    found = list(faults(description()))
+    for fault in found:
+        print(fault)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
