@@ -23,6 +23,8 @@ WITH_BODY = {"400", "409", "413", "415", "422"}
 COMPONENT = "#/components/schemas/"
 SAYS_WHAT_IT_IS = {"type", "$ref", "anyOf", "oneOf", "allOf", "enum", "const"}
 PROSE = ("operationId", "summary", "description", "tags")
+OPERATION_ID = re.compile(r"[a-z]+(_[a-z]+)*")
+LONGEST_ID = 40
 
 
 def description() -> Json:
@@ -49,6 +51,9 @@ def operations(described: Json) -> Iterator[tuple[str, Json]]:
 
 def _operation_faults(described: Json, name: str, operation: Json) -> Iterator[str]:
     yield from (f"has no {field}" for field in PROSE if not operation.get(field))
+    its_id = operation.get("operationId", "")
+    if its_id and not (OPERATION_ID.fullmatch(its_id) and len(its_id) <= LONGEST_ID):
+        yield f"operationId {its_id} is not a short name in snake_case"
     if not operation.get("security", described.get("security")):
         yield "has no security"
     yield from _parameter_faults(described, name, operation)
@@ -160,11 +165,24 @@ def _resolved(described: Json, schema: Json) -> Json:
 
 
 def _mismatch(described: Json, schema: Json, example: Any, where: str) -> Iterator[str]:
-    whole = {"$ref": "#/wanted", "wanted": schema, "components": described["components"]}
+    components = {"schemas": _behind(described["components"]["schemas"], schema)}
+    whole = {"$ref": "#/wanted", "wanted": schema, "components": components}
     validator = jsonschema_rs.validator_for(whole)
     for error in validator.iter_errors(example):
         at = ".".join(map(str, error.instance_path))
         yield f"{where}: its example does not fit its schema at {at or 'the top'}: {error.message}"
+
+
+def _behind(schemas: Json, schema: Json) -> Json:
+    """The components that this schema is made of: handing over all of them for each example takes long."""
+    found: Json = {}
+    names = [reference.removeprefix(COMPONENT) for reference in _references(schema)]
+    while names:
+        name = names.pop()
+        if name in schemas and name not in found:
+            found[name] = schemas[name]
+            names += [reference.removeprefix(COMPONENT) for reference in _references(schemas[name])]
+    return found
 
 
 def _references(value: Any) -> Iterator[str]:

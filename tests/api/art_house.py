@@ -26,7 +26,7 @@ def letter(pages: int = 2) -> bytes:
 
 
 class ArtHouse(StandIn):
-    """Answers `/teal.png` with a teal picture, `/3.pdf` with a letter of three pages, and `/gone` not at all."""
+    """Answers `/teal.png` with a teal picture, `/3.pdf` with a letter of three pages, `/gone` not at all."""
 
     def __init__(self) -> None:
         super().__init__(self._show)

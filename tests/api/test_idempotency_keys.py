@@ -257,3 +257,9 @@ def test_a_cancel_is_answered_again(owner: Account) -> None:
     assert first.status_code == 200
     assert keyed(owner, f"/orders/{order_id}/cancel", None, "c").content == first.content
     assert owner.post(f"/orders/{order_id}/cancel").status_code == 400
+
+
+@pytest.mark.parametrize("number", ["%00", "9" * 9_000, "%C3%A9"])
+def test_an_odd_path_with_a_key_is_simply_not_found(owner: Account, number: str) -> None:
+    answer = owner.post(f"/orders/{number}/replay", headers={"Idempotency-Key": "odd"})
+    assert (answer.status_code, answer.json()) == (404, {"message": "Not Found"})

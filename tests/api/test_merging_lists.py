@@ -90,3 +90,11 @@ def test_other_lists_are_left_alone(lists: Lister) -> None:
         lists.add_email(list_id, "jane@example.com")
     assert dedupe(lists, first)["removed"] == 1
     assert (lists.read(first)["total_recipients"], lists.read(second)["total_recipients"]) == (1, 2)
+
+
+def test_subscriptions_to_the_list_go_over_with_it(lists: Lister) -> None:
+    source, target = lists.make("Old"), lists.make("New")
+    body = {"url": "https://example.com/hook", "type": "*", "mailing_list_id": source}
+    hook = lists.who.post("/webhooks", body).json()["id"]
+    lists.who.post(f"/mailing-lists/{source}/merge", {"into": target})
+    assert lists.who.get(f"/webhooks/{hook}").json()["mailing_list_id"] == target

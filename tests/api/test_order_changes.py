@@ -23,7 +23,7 @@ from makers import (
     people,
     person,
 )
-from quillpost.database.tables import items, prices
+from quillpost.database.tables import items, orders, prices
 from quillpost.orders.store import read_order
 from quillpost.parts import Parts
 
@@ -37,6 +37,9 @@ def parts(build: Build) -> Parts:
 def art() -> Iterator[ArtHouse]:
     with ArtHouse() as server:
         yield server
+
+
+JSON = {"Content-Type": "application/json"}
 
 
 def make_list(owner: Account, rows: list[dict[str, Any]]) -> int:
@@ -137,6 +140,9 @@ def test_warnings_are_those_of_the_new_words(owner: Account) -> None:
     assert any("漢" in warning for warning in owner.get(f"/orders/{order}").json()["warnings"])
     changed = owner.put(f"/orders/{order}", {"message": "Hello"}).json()
     assert changed["warnings"] == []
+    twice = owner.send(message="漢", recipients=[person(), person()]).json()["id"]
+    (kept,) = owner.put(f"/orders/{twice}", {"message": "Hello"}).json()["warnings"]
+    assert "same address" in kept
 
 
 def test_an_order_that_is_being_made_can_no_longer_be_changed(
@@ -165,6 +171,46 @@ def test_a_changed_creative_is_another_one(owner: Account) -> None:
     owner.put(f"/orders/{order}", {"message": "Second"})
     assert owner.send(message="First", allow_duplicates=False).json()["total_estimated_recipients"] == 1
     assert owner.send(message="Second", allow_duplicates=False).json()["total_estimated_recipients"] == 0
+
+
+def test_a_change_does_not_bring_the_same_piece_twice(owner: Account) -> None:
+    owner.send(message="One", allow_duplicates=False)
+    second = owner.send(message="Two", allow_duplicates=False).json()["id"]
+    refused = owner.put(f"/orders/{second}", {"message": "One"})
+    assert (refused.status_code, list(refused.json()["errors"])) == (422, ["message"])
+    assert owner.get(f"/orders/{second}").json()["message"] == "Two"
+    later = {"schedule_for": "2026-06-01T09:00:00Z", "message": "One"}
+    assert owner.put(f"/orders/{second}", later).status_code == 200
+    sooner = owner.put(f"/orders/{second}", {"schedule_for": None})
+    assert list(sooner.json()["errors"]) == ["schedule_for"]
+
+
+def test_only_the_new_words_must_fit_those_whom_the_order_has_taken_over(
+    owner: Account, parts: Parts
+) -> None:
+    number = make_list(owner, [person(custom1="short")])
+    order = owner.send(mailing_list_ids=[number], recipients=None, message="%CUSTOM1%").json()["id"]
+    do_due_jobs(parts)
+    late = person(address="9 Oak Ave", custom1="word " * 58) | {"mailing_list_id": number}
+    assert owner.post("/recipients", late).status_code == 201
+    long = "%CUSTOM1%" + " and so on" * 12
+    assert owner.put(f"/orders/{order}", {"message": long}).status_code == 200
+    too_long = owner.put(f"/orders/{order}", {"message": "%CUSTOM1%" + " and so on" * 90})
+    assert list(too_long.json()["errors"]) == ["message"]
+
+
+def test_a_limited_token_changes_and_replays_what_was_sent_with_the_accounts_own_files(
+    owner: Account, parts: Parts, clock: Clock, art: ArtHouse
+) -> None:
+    branch = make_sub_account(parts, owner)
+    image = owner.post("/image-templates", {"type": "postcard", "name": "All", "image": art.picture()}).json()
+    owner.send(front_image_url=art.picture("gold"))
+    mate = make_teammate(parts, owner, branch)
+    for front in ({"image_template": image["id"]}, {"front_image_url": art.picture("gold")}):
+        order = owner.send(sub_account_id=branch, **front).json()["id"]
+        assert mate.put(f"/orders/{order}", {"message": "Other words"}).status_code == 200
+        carry_on(parts, clock, seconds=45)
+        assert mate.post(f"/orders/{order}/replay").status_code == 200
 
 
 # Sending again
@@ -198,6 +244,41 @@ def test_a_replay_is_a_new_order_of_the_same_creative(
         row = tx.execute(sa.select(items).where(items.c.order_id == again["id"]).order_by(items.c.id)).first()
     assert row is not None
     assert (row.custom10, row.dob, row.code is not None) == ("x", date(1990, 1, 31), True)
+
+
+def test_a_replay_is_the_order_column_by_column(
+    owner: Account, parts: Parts, clock: Clock, art: ArtHouse
+) -> None:
+    branch = make_sub_account(parts, owner)
+    order = delivered(
+        owner, parts, clock,
+        size="6x9", sub_account_id=branch, handwriting_style=3, handwriting_color="green",
+        handwriting_realism=False, font_size="small", front_image_url=art.picture(),
+        custom_background_image=art.picture("pink"), qrcode_url="https://example.com/~CITY~",
+        send_standard_mail=True, append_or_current_resident=True, notification_emails=["a@example.com"],
+        metadata={"a": 1}, return_name="Dana", return_address="1 Elm St", return_address2="2",
+        return_city="Austin", return_state="TX", return_postal_code="78702",
+    )  # fmt: skip
+    again = owner.post(f"/orders/{order}/replay").json()["id"]
+    with parts.db.work() as tx:
+        first, second = (
+            tx.execute(sa.select(orders).where(orders.c.id == number)).one()._asdict()
+            for number in (order, again)
+        )
+    its_own = {"id", "status", "created_at", "updated_at", "due_at"} | {
+        name for name in first if name.startswith("n_")
+    }
+    assert {name for name in first if first[name] != second[name]} <= its_own
+
+
+def test_an_order_of_a_sub_account_that_is_gone_is_not_replayed(
+    owner: Account, parts: Parts, clock: Clock
+) -> None:
+    branch = make_sub_account(parts, owner)
+    order = delivered(owner, parts, clock, sub_account_id=branch)
+    assert owner.delete(f"/sub-accounts/{branch}").status_code == 200
+    refused = owner.post(f"/orders/{order}/replay")
+    assert (refused.status_code, refused.json()["message"]) == (400, "Sub Account ID does not exist")
 
 
 def test_a_replay_may_go_to_others_at_another_time(owner: Account, parts: Parts, clock: Clock) -> None:
@@ -241,6 +322,8 @@ def test_a_replay_is_checked_like_a_send(owner: Account, parts: Parts, clock: Cl
         ({"metadata": []}, "metadata"),
     ):
         assert list(owner.post(f"/orders/{order}/replay", body).json()["errors"]) == [field]
+    nothing = owner.call("POST", f"/orders/{order}/replay", content=b"null", headers=JSON)
+    assert nothing.status_code == 200
     odd = owner.post(f"/orders/{order}/replay", {"recipients": [person(nick="J")], "x": 1})
     assert odd.headers["X-Ignored-Fields"] == "x, recipients.*.nick"
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from traces import traces
+from traces import FORM, traces
 
 from makers import (
     Account,
@@ -228,8 +228,32 @@ def test_a_preview_shows_the_first_of_the_lists_who_can_be_mailed(owner: Account
     to_zoe = owner.send(recipients=[person(name="Zoe Zed")], preview=True)
     pictures = [owner.http.get(url).content for url in shown.json()["data"]["previews"]]
     assert pictures == [owner.http.get(url).content for url in to_zoe.json()["data"]["previews"]]
+    first = owner.send(recipients=None, mailing_list_ids=[number], preview=True, preview_recipient=0)
+    assert first.status_code == 200
     refused = owner.send(recipients=None, mailing_list_ids=[nobody], preview=True)
     assert list(refused.json()["errors"]) == ["mailing_list_ids"]
+
+
+def test_a_preview_is_drawn_again_after_the_piece_was_sent(owner: Account) -> None:
+    number = make_list(owner, [person()])
+    body = postcard(recipients=None, mailing_list_ids=[number], allow_duplicates=False)
+    assert owner.post("/send/postcard", body).status_code == 200
+    assert owner.post("/send/postcard", body | {"preview": True}).json()["success"] is True
+
+
+def test_a_preview_does_not_show_whom_a_suppression_list_bars(owner: Account) -> None:
+    make_list(owner, [person()], is_suppression_list=True)
+    zoe = person(name="Zoe Zed", address="9 Oak Ave")
+    shown = owner.send(recipients=[person(), zoe], preview=True).json()["data"]["previews"]
+    alone = owner.send(recipients=[zoe], preview=True).json()["data"]["previews"]
+    assert owner.http.get(shown[1]).content == owner.http.get(alone[1]).content
+
+
+def test_a_form_names_lists_with_commas(owner: Account) -> None:
+    first, second = make_list(owner, [person()]), make_list(owner, [person(address="9 Oak Ave")])
+    form = f"message=Hi&mailing_list_ids={first},{second}"
+    sent = owner.call("POST", "/send/postcard", content=form, headers={"Content-Type": FORM})
+    assert (sent.status_code, sent.json()["mailing_list_ids_used"]) == (200, f"{first},{second}")
 
 
 def test_a_picture_for_each_needs_recipients_in_the_call(owner: Account) -> None:
@@ -244,7 +268,7 @@ def test_a_radius_search_stands_alone(owner: Account) -> None:
     near = {"address": "12 Main St, Austin, TX 78701", "record_count": 5}
     assert "stands alone" in owner.send(radius_search=near).json()["errors"]["radius_search"][0]
     alone = owner.send(recipients=None, radius_search=near)
-    assert alone.status_code == 422
+    assert (alone.status_code, list(alone.json()["errors"])) == (422, ["radius_search"])
 
 
 def test_the_code_of_a_list_is_printed_when_the_call_has_none(owner: Account, parts: Parts) -> None:
@@ -274,3 +298,12 @@ def test_a_list_that_a_waiting_order_uses_cannot_be_deleted(owner: Account) -> N
     refused = owner.delete(f"/mailing-lists/{number}")
     assert refused.status_code == 400
     assert str(order) in refused.json()["message"]
+
+
+def test_a_list_does_not_move_away_from_an_order_that_waits(owner: Account, parts: Parts) -> None:
+    branch, number = make_sub_account(parts, owner), make_list(owner, [person()])
+    order = owner.send(recipients=None, mailing_list_ids=[number]).json()["id"]
+    refused = owner.put(f"/mailing-lists/{number}", {"sub_account_id": branch})
+    assert (refused.status_code, str(order) in refused.json()["message"]) == (400, True)
+    owner.put(f"/orders/{order}/cancel")
+    assert owner.put(f"/mailing-lists/{number}", {"sub_account_id": branch}).status_code == 200

@@ -10,6 +10,7 @@ from PIL import Image
 from traces import traces
 
 from makers import Account, Build, make_sub_account, person
+from quillpost.orders.store import read_order
 from quillpost.parts import Parts
 
 
@@ -47,7 +48,7 @@ def colour_at(owner: Account, url: str, where: tuple[int, int] = (30, 30)) -> tu
 TEAL = (0, 128, 128)
 
 
-def test_a_message_template_says_what_the_call_does_not(owner: Account, art: ArtHouse) -> None:
+def test_a_message_template_says_what_the_call_does_not(owner: Account, parts: Parts, art: ArtHouse) -> None:
     saved = message_template(
         owner,
         handwriting_style_id=2,
@@ -56,9 +57,14 @@ def test_a_message_template_says_what_the_call_does_not(owner: Account, art: Art
         qrcode_url="https://example.com/saved",
         custom_background_url=art.picture("gold"),
         cc_emails=["scan@example.com"],
+        handwriting_realism=False,
     )
     common = {"message": None, "front_image_url": art.picture(), "message_template": saved}
-    sent = owner.send(**common).json()
+    sent = owner.send(**common, notification_emails=["own@example.com", "scan@example.com"]).json()
+    with parts.db.work() as tx:
+        order = read_order(tx, sent["id"])
+    assert order.notification_emails == ["own@example.com", "scan@example.com"]
+    assert order.handwriting_realism is False
     assert {name: sent[name] for name in ("message", "style", "font_size", "qrcode_url")} == {
         "message": "Saved words",
         "style": 2,
@@ -165,6 +171,20 @@ def test_what_is_wrong_with_a_template_names_the_template(owner: Account, art: A
     assert list(refused.json()["errors"]) == ["message_template"]
 
 
+def test_every_picture_and_pdf_that_is_gone_is_named_at_once(owner: Account, art: ArtHouse) -> None:
+    gone = art.url("/gone")
+    card = owner.send(front_image_url=gone, custom_background_image=gone)
+    assert set(card.json()["errors"]) == {"front_image_url", "custom_background_image"}
+    letter = owner.send("letter", front_image_url=gone, additional_pages_url=gone)
+    assert set(letter.json()["errors"]) == {"front_image_url", "additional_pages_url"}
+
+
+def test_a_soft_background_of_a_template_is_told_by_its_part(owner: Account, art: ArtHouse) -> None:
+    saved = message_template(owner, type="postcard6x11", custom_background_url=art.picture())
+    sent = owner.send(size="6x11", message_template=saved)
+    assert "message_template (its custom_background_url)" in sent.headers["X-Warnings"]
+
+
 def test_a_template_with_a_pdf_is_a_letter_with_a_cover_again_when_the_call_has_a_message(
     owner: Account, art: ArtHouse
 ) -> None:
@@ -217,6 +237,11 @@ def test_a_front_without_art_shows_the_sub_accounts_branding(owner: Account, art
     ] == art.picture("gold")
 
 
+def test_a_logo_that_is_only_a_word_is_not_printed(owner: Account) -> None:
+    number = branch(owner, branding_fields={"logo": "quill"})
+    assert owner.send(sub_account_id=number, preview=True).status_code == 200
+
+
 def test_a_logo_that_is_gone_is_named(owner: Account, art: ArtHouse) -> None:
     number = branch(owner, branding_fields={"logo": art.url("/gone")})
     (fault,) = owner.send(sub_account_id=number).json()["errors"]["sub_account_id"]
@@ -260,5 +285,7 @@ def test_the_return_address_is_the_calls_then_the_sub_accounts_then_the_accounts
     number = branch(owner, return_name="Branch", return_address="9 Branch Rd", return_state="TX")
     sent = owner.send(sub_account_id=number).json()
     assert (sent["return_address"], sent["return_province"]) == ("9 Branch Rd", "TX")
+    named = owner.send(sub_account_id=number, return_name="Dana").json()
+    assert (named["return_name"], named["return_address"]) == ("Dana", "9 Branch Rd")
     own = owner.send(sub_account_id=number, return_address="1 Own Rd").json()
     assert (own["return_address"], own["return_province"]) == ("1 Own Rd", None)

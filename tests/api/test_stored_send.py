@@ -1,5 +1,6 @@
 """Stored sends: opened once they send, opened again they say what was sent."""
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
 
@@ -106,3 +107,18 @@ def test_nobody_else_finds_it(owner: Account, stranger: Account, parts: Parts) -
     assert owner.get(path.replace("postcard", "notecard")).status_code == 404
     assert owner.get("/stored_send/postcard/nonsense").status_code == 404
     assert make_teammate(parts, owner, here).get(path).status_code == 200
+
+
+def test_it_is_sent_for_the_sub_account_that_stored_it(owner: Account, parts: Parts) -> None:
+    branch = make_sub_account(parts, owner)
+    path = stored(make_teammate(parts, owner, branch))
+    assert owner.get(path).json()["sub_account_id"] == branch
+
+
+def test_a_byte_order_mark_is_forgotten(owner: Account) -> None:
+    body = b"\xef\xbb\xbf" + json.dumps(postcard()).encode()
+    kept = owner.call(
+        "POST", "/stored_send/postcard", content=body, headers={"Content-Type": "application/json"}
+    )
+    path = urlsplit(kept.json()["stored_send_url"]).path.removeprefix("/api/v2")
+    assert owner.get(path).status_code == 200

@@ -14,6 +14,7 @@ import pikepdf
 import pytest
 from PIL import Image
 
+from quillpost.composition.art.papers import count_pages
 from quillpost.composition.art.refusals import BadImage, BadPdf
 from quillpost.creative import limited
 from quillpost.creative.images import FetchedPages, FetchedPicture, Wanted, fetch_images, fetch_pages
@@ -107,14 +108,14 @@ def test_what_is_fetched_is_what_is_printed() -> None:
     (fetched,) = fetch_images(Shop(picture("PNG", "RGBA")), wanted)
     assert isinstance(fetched, FetchedPicture)
     assert (fetched.content_type, fetched.width, fetched.height) == ("image/png", 60, 40)
-    pages = fetch_pages(Shop(page()), "https://example.com/", field="pdf_url")
+    pages = fetch_pages(Shop(page()), Wanted("https://example.com/", "pdf_url"))
     assert isinstance(pages, FetchedPages)
-    assert (pages.content_type, pages.count) == ("application/pdf", 1)
+    assert (pages.content_type, count_pages(pages.body)) == ("application/pdf", 1)
 
 
 def test_what_cannot_be_printed_is_refused_by_its_field() -> None:
     with pytest.raises(Invalid) as refusal:
-        fetch_pages(Shop(picture()), "https://example.com/", field="pdf_url")
+        fetch_pages(Shop(picture()), Wanted("https://example.com/", "pdf_url"))
     assert refusal.value.fields == {
         "pdf_url": ["The PDF cannot be printed: The file is no PDF: it is a PNG picture."]
     }

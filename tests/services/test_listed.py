@@ -21,6 +21,7 @@ from quillpost.composition.words.variables import KNOWN
 from quillpost.database.tables import items
 from quillpost.orders import listed
 from quillpost.orders.listed import Reach, Tally
+from quillpost.orders.longest import longest_people
 from quillpost.parts import Parts
 from quillpost.pricing.rules import Tariff
 
@@ -233,7 +234,7 @@ def test_of_lists_that_reach_nobody_nobody_is_shown(parts: Parts, owner: Caller)
 
 def longest(parts: Parts, who: Caller, lists: list[int], *variables: str) -> list[Person]:
     with parts.db.transaction(tenant(who)) as tx:
-        return listed.longest_people(tx, lists, variables)
+        return longest_people(tx, lists, variables)
 
 
 def test_the_longest_values_of_all_lists_come_together(parts: Parts, owner: Caller) -> None:

@@ -25,7 +25,7 @@ def answer(content: Any, *, status: int = 200, headers: Mapping[str, str] | None
 
 def header_text(text: str) -> str:
     """Callers' own words may stand in a header: plain ASCII, on one line, not endless."""
-    plain = text.encode("ascii", "backslashreplace").decode()
+    plain = text[:LONGEST_HEADER].encode("ascii", "backslashreplace").decode()
     return "".join(letter if letter.isprintable() else " " for letter in plain)[:LONGEST_HEADER]
 
 

@@ -38,7 +38,7 @@ Given = TypeVar("Given")
 
 NO_NUL = r"^[^\u0000]*$"
 NOT_BLANK = r"^[^\u0000]*[^\s\u0000][^\u0000]*$"
-"""What the description says of texts; what is refused is told in better words than a pattern."""
+"""For the description alone: whoever is refused is told in better words than a pattern."""
 
 
 class FormText(str):
@@ -88,7 +88,8 @@ DIGITS = BeforeValidator(_number)
 Id = Annotated[int, Field(ge=1, lt=BEYOND_IDS), DIGITS]
 Whole = Annotated[int, DIGITS]
 Flag = Annotated[bool, BeforeValidator(_flag)]
-Text = Annotated[str, BeforeValidator(_text), Field(json_schema_extra={"pattern": NO_NUL})]
+Text = Annotated[str, BeforeValidator(_text)]
+SoughtText = Annotated[Text, Field(json_schema_extra={"pattern": NO_NUL})]
 
 
 class Body(BaseModel):

@@ -49,6 +49,8 @@ def draw(routes: Sequence[BaseRoute]) -> dict[str, Any]:
     drawn["security"] = [{"token": []}]
     _remove_foreign_failures(drawn)
     _remove_leftovers(drawn)
+    _allow_blanks(drawn)
+    drawn = _with_whole_numbers(drawn)
     restore_nulls(drawn)
     add_links(drawn)
     return drawn
@@ -60,6 +62,25 @@ def _remove_foreign_failures(drawn: dict[str, Any]) -> None:
         for operation in item.values():
             if "HTTPValidationError" in str(operation["responses"].get("422", "")):
                 del operation["responses"]["422"]
+
+
+def _allow_blanks(drawn: dict[str, Any]) -> None:
+    """A text that may be left out of a query may be left blank as well."""
+    for item in drawn["paths"].values():
+        for operation in item.values():
+            for parameter in operation.get("parameters", ()):
+                is_text = parameter["schema"].get("type", "string") == "string"
+                if parameter["in"] == "query" and is_text and not parameter["required"]:
+                    parameter["allowEmptyValue"] = True
+
+
+def _with_whole_numbers(drawn: Any) -> Any:
+    """The framework writes the bounds of integers in floating point, where large ones are read inexactly."""
+    if isinstance(drawn, dict):
+        return {name: _with_whole_numbers(value) for name, value in drawn.items()}
+    if isinstance(drawn, list):
+        return [_with_whole_numbers(value) for value in drawn]
+    return int(drawn) if isinstance(drawn, float) and drawn.is_integer() else drawn
 
 
 def _remove_leftovers(drawn: dict[str, Any]) -> None:

@@ -1,6 +1,7 @@
 """The gate before /api/v2: nobody comes in without a token, too often, or with too much."""
 
 import asyncio
+from contextlib import AsyncExitStack
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
@@ -41,8 +42,14 @@ class Gate:
         except (QuillpostError, WrongBody) as refusal:
             await response_for(refusal)(scope, receive, send)
             return
-        async with self._room:
-            await self._app(scope, _replayed(body, receive), send)
+        async with AsyncExitStack() as stay:
+            await stay.enter_async_context(self._room)
+
+            async def send_outside(message: Message) -> None:
+                await stay.aclose()  # all is done: whoever reads slowly keeps nobody else out
+                await send(message)
+
+            await self._app(scope, _replayed(body, receive), send_outside)
 
     async def _admit(self, scope: Scope) -> Allowance:
         state = scope.setdefault("state", {})

@@ -7,6 +7,7 @@ between leaves a claim whose lease runs out, and no effect: the next call starts
 import hashlib
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from urllib.parse import quote
 
 import sqlalchemy as sa
 from fastapi import Response
@@ -22,6 +23,7 @@ KEPT = timedelta(hours=24)
 KEPT_SECRET = timedelta(minutes=10)
 LEASE = timedelta(seconds=90)
 LONGEST_KEY = 255
+LONGEST_PATH = 500
 NOT_KEPT = frozenset({401, 402, 409, 429})
 HEADERS_KEPT = ("x-ignored-fields", "x-warnings")
 HOLDS_SECRET = "x-holds-secret"  # noqa: S105
@@ -67,8 +69,14 @@ def make_claim(who: Caller, path: str, key: str, body: bytes) -> Claim:
         raise Invalid({"Idempotency-Key": [f"1 to {LONGEST_KEY} printable characters, please."]})
     # Only a caller who may see and do the same is given an earlier answer.
     scopes = "*" if who.scopes is None else ",".join(sorted(who.scopes))
-    place = f"{who.sub_account_id or '*'} {scopes} {path}"
+    place = f"{who.sub_account_id or '*'} {scopes} {_storable(path)}"
     return Claim(who, place, key, hashlib.sha256(body).digest())
+
+
+def _storable(path: str) -> str:
+    """A path may be as long and as odd as its sender likes; what is kept of it may not."""
+    spelled = quote(path)
+    return spelled if len(spelled) <= LONGEST_PATH else hashlib.sha256(spelled.encode()).hexdigest()
 
 
 def take(db: Database, sealer: Sealer, claim: Claim, *, now: datetime) -> Response | None:

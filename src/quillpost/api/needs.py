@@ -89,6 +89,7 @@ Parts = Annotated[ServiceParts, Depends(parts_of)]
 InTx = Annotated[Tx, Depends(tx_of, scope="function")]
 
 
+DEFAULT_SIZE = 25
 LAST_PAGE = 10**12
 """No list is that long, and its first row's number still fits the database's own."""
 
@@ -126,15 +127,17 @@ def recipients_page_of(
 
 
 def _page(page: str | None, items_per_page: str | None, limit: str | None, *, most: int) -> PageRequest:
-    name, given = ("items_per_page", items_per_page) if items_per_page is not None else ("limit", limit)
+    wanted = count_in_query("items_per_page", items_per_page, most), count_in_query("limit", limit, most)
     return PageRequest(
-        page=_count("page", page, 1, LAST_PAGE), per_page=_count(name, given, min(25, most), most)
+        page=count_in_query("page", page, LAST_PAGE) or 1,
+        per_page=next(filter(None, wanted), min(DEFAULT_SIZE, most)),
     )
 
 
-def _count(name: str, given: str | None, default: int, most: int) -> int:
+def count_in_query(name: str, given: str | None, most: int) -> int | None:
+    """A number from 1 in a query string, at most so many."""
     if given is None or not given.strip():
-        return default
+        return None
     number = whole_number(given.strip())
     if not number:
         raise Invalid({name: ["This must be a whole number from 1."]})
@@ -159,7 +162,11 @@ def sub_account_filter(
     sub_account_id: Annotated[AskedId, Query(description="Only this sub account's.")] = None,
     sub_account: Annotated[AskedId, Query(description="Another name of sub_account_id.")] = None,
 ) -> int | None:
-    return number_in_query("sub_account_id", sub_account_id) or number_in_query("sub_account", sub_account)
+    wanted = (
+        number_in_query("sub_account_id", sub_account_id),
+        number_in_query("sub_account", sub_account),
+    )
+    return next(filter(None, wanted), None)
 
 
 SubAccountFilter = Annotated[int | None, Depends(sub_account_filter)]

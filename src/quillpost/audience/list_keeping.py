@@ -19,7 +19,7 @@ from quillpost.audience.lists import (
     update_list,
 )
 from quillpost.database import Tx
-from quillpost.database.tables import recipients
+from quillpost.database.tables import recipients, webhooks
 from quillpost.kit import tokens
 from quillpost.kit.errors import Invalid, NotFound, Refused
 from quillpost.kit.sealing import Sealer
@@ -100,6 +100,7 @@ def change_list(
     if "sub_account_id" in values:
         values["sub_account_id"] = _home(tx, who, values["sub_account_id"])
         if values["sub_account_id"] != known.sub_account_id:
+            _require_unused(tx, list_id)
             tx.execute(
                 sa.update(recipients)
                 .where(recipients.c.mailing_list_id == list_id)
@@ -149,6 +150,9 @@ def merge_lists(tx: Tx, source_id: int, target_id: int, *, now: datetime) -> Mai
         sa.update(recipients)
         .where(recipients.c.mailing_list_id == source_id)
         .values(mailing_list_id=target_id, sub_account_id=target.sub_account_id, updated_at=now)
+    )
+    tx.execute(
+        sa.update(webhooks).where(webhooks.c.mailing_list_id == source_id).values(mailing_list_id=target_id)
     )
     delete_list(tx, source_id)
     update_list(tx, target_id, {"updated_at": now})

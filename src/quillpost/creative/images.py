@@ -83,15 +83,20 @@ def fetch_images(
     seconds: float = MOST_SECONDS_TOGETHER,
     most_bytes: int = MOST_BYTES_TOGETHER,
 ) -> list[FetchedPicture]:
-    """All the pictures, made printable, in the order given; `Invalid` names the first that is at fault."""
+    """All the pictures, made printable, in the order given; `Invalid` names all fields that are at fault."""
     if not wanted:
         return []
     ends = monotonic() + seconds
     size = 0
     pictures: list[FetchedPicture] = []
+    faults: dict[str, list[str]] = {}
     with closing(_fetched_ahead(fetcher, wanted)) as fetched:
-        for one, data in fetched:
-            pictures.append(_printable_picture(data, one.refusal))
+        for one, coming in fetched:
+            try:
+                pictures.append(_printable_picture(coming.result(), one.refusal))
+            except Invalid as wrong:
+                faults = {**wrong.fields, **faults}  # of each field the first
+                continue
             size += len(pictures[-1].body)
             if size > most_bytes:
                 raise Invalid({one.field: [f"The images take more than {megabytes(most_bytes)} together."]})
@@ -100,6 +105,8 @@ def fetch_images(
                     f"Fetching the images takes longer than {seconds:g} seconds: use fewer or smaller ones."
                 )
                 raise Invalid({one.field: [slow]})
+    if faults:
+        raise Invalid(faults)
     return pictures
 
 
@@ -152,17 +159,17 @@ def heavy_work() -> Iterator[None]:
         yield
 
 
-def _fetched_ahead(fetcher: Fetcher, wanted: Sequence[Wanted]) -> Generator[tuple[Wanted, bytes], None, None]:
+def _fetched_ahead(
+    fetcher: Fetcher, wanted: Sequence[Wanted]
+) -> Generator[tuple[Wanted, Future[bytes]], None, None]:
     """Each with its bytes, in order, while a few more are on their way."""
     with ThreadPoolExecutor(FETCHES_FOR_ONE, thread_name_prefix="pictures") as pool:
         waiting: deque[tuple[Wanted, Future[bytes]]] = deque()
         for one in wanted:
             waiting.append((one, pool.submit(_fetch, fetcher, one, what="image")))
             if len(waiting) == FETCHES_FOR_ONE:
-                first, coming = waiting.popleft()
-                yield first, coming.result()
-        for one, coming in waiting:
-            yield one, coming.result()
+                yield waiting.popleft()
+        yield from waiting
 
 
 def _fetch(fetcher: Fetcher, wanted: Wanted, *, what: str) -> bytes:

@@ -49,6 +49,15 @@ def find_files(tx: Tx, file_ids: Iterable[UUID | None]) -> dict[UUID, ShelfFile]
     return {row.id: ShelfFile(row.id, row.key, bytes(row.sha256).hex()) for row in rows}
 
 
+FILES_OF_ORDER = sa.text("select * from files_of_order(:order_id)")
+
+
+def files_of_order(tx: Tx, order_id: int) -> dict[UUID, ShelfFile]:
+    """The files of an order that this transaction has read already, whosever they are."""
+    rows = tx.execute(FILES_OF_ORDER, {"order_id": order_id})
+    return {row.id: ShelfFile(row.id, row.key, bytes(row.sha256).hex()) for row in rows}
+
+
 class Shelf:
     def __init__(self, store: FileStore, signer: LinkSigner) -> None:
         self.store = store

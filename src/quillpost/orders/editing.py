@@ -8,21 +8,25 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from quillpost import jobs
+from quillpost.audience.rules import Person
+from quillpost.composition.content import Addressee
 from quillpost.composition.studio import Studio
 from quillpost.composition.words.variables import compile_text, holds_variable
-from quillpost.creative.shelf import find_files
+from quillpost.creative.shelf import files_of_order
 from quillpost.creative.wording import wrong_variables
 from quillpost.database import Tx
 from quillpost.database.tables import items, orders
 from quillpost.kit.errors import Invalid, Refused
 from quillpost.orders import look, store
-from quillpost.orders.listed import longest_people
+from quillpost.orders.listed import Reach, may_repeat, repeated_items
+from quillpost.orders.longest import longest_mailed, longest_people
 from quillpost.orders.pictures import key_of
 from quillpost.orders.preparing import check_fit, handwriting_warnings
 from quillpost.orders.records import Item, Order
 from quillpost.orders.rules import ItemStatus
 from quillpost.orders.service import SWEEP
 from quillpost.pricing import ledger
+from quillpost.pricing.rules import Tariff
 from quillpost.pricing.store import tariff_on
 
 # What a piece costs may depend on its country alone, so few different prices meet many pieces.
@@ -32,12 +36,6 @@ REPRICE = sa.text(
       from unnest(cast(:countries as text[]), cast(:cents as integer[])) as p (country, cents)
      where i.order_id = :order_id and i.status = 'Processing' and i.country = p.country
        and i.price_cents <> p.cents
-    """
-)
-
-SUM_UP = sa.text(
-    """
-    select coalesce(sum(price_cents), 0) from items where order_id = :order_id and status <> 'Failed'
     """
 )
 
@@ -67,14 +65,25 @@ def edit(
     if not order.is_cancellable:
         raise Refused(f"This order can no longer be changed: it is {order.status.display}.")
     values: dict[str, object] = {"updated_at": now}
+    changed = order
     if "message" in changes.names:
-        values |= _with_message(tx, order, changes.message, studio=studio, indicia=indicia, now=now)
+        changed = _with_message(tx, order, changes.message, studio=studio, indicia=indicia)
+        values |= {name: getattr(changed, name) for name in ("message", "creative_key", "warnings")}
     if "metadata" in changes.names:
         values["metadata"] = changes.metadata
     if "schedule_for" in changes.names:
         due_at = max(order.created_at + review, changes.schedule_for or now, now)
+        changed = replace(changed, due_at=due_at)
         values |= {"schedule_for": changes.schedule_for, "due_at": due_at}
         jobs.wake(tx, SWEEP, at=due_at)
+    if changed is not order:
+        _require_no_repeats(tx, changed, "message" if "message" in changes.names else "schedule_for")
+    if changed.creative_key != order.creative_key:
+        tx.execute(
+            sa.update(items)
+            .where(items.c.order_id == order.id)
+            .values(creative_key=changed.creative_key, updated_at=now)
+        )
     if not order.audience_pending:
         values["order_total"] = _priced_again(tx, order, now=now)
     return Order.of(
@@ -84,50 +93,75 @@ def edit(
     )
 
 
-def _with_message(
-    tx: Tx, order: Order, message: str, *, studio: Studio, indicia: Sequence[str], now: datetime
-) -> dict[str, object]:
+def _with_message(tx: Tx, order: Order, message: str, *, studio: Studio, indicia: Sequence[str]) -> Order:
+    """The order with other words, if everyone's fit."""
     if order.pdf_only:
         raise Invalid({"message": ["This letter is a PDF alone: no message is printed on it."]})
     if wrong := wrong_variables(message):
         raise Invalid({"message": [wrong]})
-    own = [
-        Item.of(row)
-        for row in tx.execute(
-            sa.select(items)
-            .where(
-                items.c.order_id == order.id,
-                items.c.mailing_list_id.is_(None),
-                items.c.status == ItemStatus.PROCESSING.value,
-            )
-            .order_by(items.c.id)
-        )
-    ]
-    before, after = order, replace(order, message=message)
-    told = [_told(tx, look_of, own, studio=studio, indicia=indicia) for look_of in (before, after)]
-    kept = [warning for warning in order.warnings if warning not in told[0]]
-    key = _key(tx, after)
-    tx.execute(sa.update(items).where(items.c.order_id == order.id).values(creative_key=key, updated_at=now))
-    return {"message": message, "creative_key": key, "warnings": told[1] + kept}
-
-
-def _told(tx: Tx, order: Order, own: Sequence[Item], *, studio: Studio, indicia: Sequence[str]) -> list[str]:
-    """What is to be said about the order's handwriting; `Invalid` where it does not fit."""
-    design = look.design(order, sender=order.sender, return_address=order.return_address, indicia=indicia)
-    used = {slot.name for slot in compile_text(order.message).slots}
-    wordings = check_fit(
-        studio,
-        design,
-        [look.addressee(item, or_current_resident=order.append_or_current_resident) for item in own],
-        longest=longest_people(tx, order.mailing_list_ids, used) if order.mailing_list_ids else [],
-        has_qr=order.qrcode_url is not None,
+    changed = replace(order, message=message)
+    own, on_white = _own_addressees(tx, order), order.background_file_id is None
+    before, after = (
+        look.design(one, sender=order.sender, return_address=order.return_address, indicia=indicia)
+        for one in (order, changed)
     )
-    return handwriting_warnings(studio, design, wordings, on_white=order.background_file_id is None)
+    has_qr = order.qrcode_url is not None
+    wordings = check_fit(studio, after, own, longest=_longest(tx, changed), has_qr=has_qr)
+    told = handwriting_warnings(studio, after, wordings, on_white=on_white)
+    others = [look.addressee(person) for person in _longest(tx, order)]
+    untrue = handwriting_warnings(studio, before, studio.wordings(before, own + others), on_white=on_white)
+    kept = [warning for warning in order.warnings if warning not in untrue]
+    return replace(changed, creative_key=_key(tx, changed), warnings=told + kept)
+
+
+def _own_addressees(tx: Tx, order: Order) -> list[Addressee]:
+    """Those whom the call itself named."""
+    rows = tx.execute(
+        sa.select(items)
+        .where(
+            items.c.order_id == order.id,
+            items.c.mailing_list_id.is_(None),
+            items.c.status == ItemStatus.PROCESSING.value,
+        )
+        .order_by(items.c.id)
+    )
+    resident = order.append_or_current_resident
+    return [look.addressee(Item.of(row), or_current_resident=resident) for row in rows]
+
+
+def _longest(tx: Tx, order: Order) -> list[Person]:
+    """The longest words of those on the order's lists, or of those it has taken over from them."""
+    if not order.mailing_list_ids:
+        return []
+    used = {slot.name for slot in compile_text(order.message).slots}
+    if order.audience_pending:
+        return longest_people(tx, order.mailing_list_ids, used)
+    return longest_mailed(tx, order.id, used)
+
+
+def _require_no_repeats(tx: Tx, order: Order, field: str) -> None:
+    """Other words or another time may bring two of the same to one address within 36 hours."""
+    wanted = Reach(
+        account_id=order.account_id,
+        sub_account_id=order.sub_account_id,
+        mode=order.mode,
+        list_ids=order.mailing_list_ids,
+        creative_key=order.creative_key,
+        allow_duplicates=may_repeat(order.type, allow_duplicates=order.allow_duplicates),
+        mails_at=order.due_at,
+        tariff=Tariff({}),
+        order_id=order.id,
+    )
+    repeated = repeated_items(tx, wanted)
+    if repeated:
+        raise Invalid(
+            {field: [f"{repeated:,} of its recipients would get the same piece twice within 36 hours."]}
+        )
 
 
 def _key(tx: Tx, order: Order) -> UUID:
     """The creative's key, from the digests of its files, which need not be read for that."""
-    shelf = find_files(tx, [order.front_file_id, order.background_file_id, order.pages_file_id])
+    shelf = files_of_order(tx, order.id)
 
     def content(url: str | None, file_id: UUID | None) -> str | None:
         return url if url and holds_variable(url) else shelf[file_id].digest if file_id else None
@@ -157,6 +191,6 @@ def _priced_again(tx: Tx, order: Order, *, now: datetime) -> int:
         REPRICE,
         {"order_id": order.id, "countries": list(known), "cents": list(known.values()), "now": now},
     )
-    total = int(tx.execute(SUM_UP, {"order_id": order.id}).scalar_one())
+    total = store.live_cents(tx, order.id)
     ledger.hold_exactly(tx, order.id, cents=total, why=f"edit:{now:%Y%m%dT%H%M%S%f}", now=now)
     return total

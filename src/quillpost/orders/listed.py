@@ -1,6 +1,6 @@
 """Who of saved lists is mailed, and why the others are not: one text of SQL, whoever asks."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -20,7 +20,6 @@ from quillpost.audience.rules import (
     Person,
 )
 from quillpost.database import Tx
-from quillpost.database.tables import recipients
 from quillpost.pricing.rules import EVERYWHERE_ELSE, Tariff
 
 NOT_AGAIN_WITHIN = timedelta(hours=36)
@@ -125,6 +124,14 @@ REFUSED_INLINE = sa.text(
     """
 )
 
+REPEATED_ITEMS = sa.text(
+    f"""
+    select count(*) from items r
+     where r.order_id = :order_id and r.status = 'Processing' and r.address_key is not null
+       and {_repeats("r.address_key")}
+    """
+)
+
 # Two sends of one creative at the same moment would not see each other's pieces.
 TAKE_TURNS = sa.text("select pg_advisory_xact_lock(hashtextextended(:creative, 0))")
 
@@ -179,6 +186,12 @@ def refused_inline(tx: Tx, people: Sequence[Person], reach: Reach, *, lock: bool
     ]
 
 
+def repeated_items(tx: Tx, reach: Reach) -> int:
+    """How many pieces of an order there is already would repeat another's; judged as if it were new."""
+    take_turns(tx, reach)
+    return 0 if reach.allow_duplicates else int(tx.execute(REPEATED_ITEMS, values(reach)).scalar_one())
+
+
 def take_turns(tx: Tx, reach: Reach) -> None:
     """Wait until no other transaction judges whom this creative may reach; where it matters."""
     if not reach.allow_duplicates:
@@ -218,56 +231,3 @@ def values(reach: Reach) -> dict[str, Any]:
 def _person(columns: Mapping[Any, Any]) -> Person:
     plain = {name: columns[name] for name in PERSON_COLUMNS if name not in CUSTOM}
     return Person(**plain, custom=tuple(columns[name] for name in CUSTOM))
-
-
-_FIELDS = {
-    "COMPANY": "company",
-    "ADDRESS": "address",
-    "ADDRESS2": "address2",
-    "CITY": "city",
-    "STATE": "province",
-    "PROVINCE": "province",
-    "ZIP": "postal_code",
-    "POSTAL_CODE": "postal_code",
-    "EMAIL": "email",
-    "PHONE": "phone",
-    **{name.upper(): name for name in CUSTOM},
-}
-_DAYS = {"DOB": "dob", "ANNIVERSARY": "anniversary"}
-_WHOLE_NAME = sa.func.btrim(recipients.c.name)
-_NAMES: dict[str, sa.ColumnElement[str]] = {
-    "FIRST_NAME": sa.func.split_part(_WHOLE_NAME, " ", 1),
-    "LAST_NAME": sa.func.split_part(_WHOLE_NAME, " ", -1),
-    "FULL_NAME": _WHOLE_NAME,
-    "NAME": _WHOLE_NAME,
-}
-"""The part of a name that a variable shows, nearly: titles and the like are left to composition."""
-
-
-def longest_people(tx: Tx, list_ids: Sequence[int], variables: Collection[str]) -> list[Person]:
-    """People, at least one, who between them have the longest stored value of every variable named.
-
-    Nobody on the lists need be like them: each has the longest of everything, only their names differ.
-    """
-    fields = {_FIELDS[name] for name in variables if name in _FIELDS}
-    days = {_DAYS[name] for name in variables if name in _DAYS}
-    names = {name: _NAMES[name] for name in variables if name in _NAMES}
-    wanted = [
-        *(_longest(recipients.c[field], recipients.c[field]).label(field) for field in fields),
-        *(sa.func.max(recipients.c[day]).label(day) for day in days),
-        *(_longest(recipients.c.name, shown).label(name) for name, shown in names.items()),
-    ]
-    if not wanted:
-        return [Person()]
-    mailable = recipients.c.mailing_list_id.in_(list_ids) & recipients.c.address.is_not(None)
-    found = tx.execute(sa.select(*wanted).where(mailable)).one()._mapping
-    everyones = {name: found[name] for name in fields | days if name not in CUSTOM}
-    custom = tuple(found[name] if name in fields else None for name in CUSTOM)
-    whole_names = dict.fromkeys(found[name] for name in names) or {None: None}
-    return [Person(name=name, **everyones, custom=custom) for name in whole_names]
-
-
-def _longest(value: sa.ColumnElement[Any], measured: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
-    """The value of whom the measured text is longest, in one pass: lengths of six digits sort as text."""
-    length = sa.func.lpad(sa.cast(sa.func.length(measured), sa.Text), 6, "0")
-    return sa.func.substr(sa.func.max((length + value).collate("C")), 7)

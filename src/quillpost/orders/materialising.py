@@ -40,29 +40,6 @@ INSERT_ITEMS = sa.text(
     """
 )
 
-SUM_UP = sa.text(
-    """
-    update orders set updated_at = :now,
-           order_total = (select coalesce(sum(price_cents), 0) from items
-                           where order_id = :order_id and status <> 'Failed')
-     where id = :order_id returning order_total
-    """
-)
-
-FIRST_FACTS = sa.text(
-    """
-    with fact as (
-        insert into facts (account_id, sub_account_id, mode, kind, order_id, item_id,
-                           order_status, previous, current, at)
-        select i.account_id, i.sub_account_id, i.mode, 'item.status', i.order_id, i.id,
-               o.status, null, i.status, :now
-          from items i join orders o on o.id = i.order_id
-         where i.order_id = :order_id and i.mailing_list_id is not null order by i.id
-        returning id)
-    insert into fact_queue (fact_id) select id from fact
-    """
-)
-
 # In the order of their ids: of two that mail to the same lists neither waits for the other in a circle.
 COUNT_SENDS = sa.text(
     """
@@ -96,9 +73,10 @@ def materialise(db: Database, order_id: int, *, now: datetime) -> None:
         made = tx.execute(INSERT_ITEMS, listed.values(reach) | {"has_code": has_code, "now": now})
         about = {"order_id": order_id, "now": now}
         tx.execute(store.COUNT_ITEMS, {"order_id": order_id})
-        total = tx.execute(SUM_UP, about).scalar_one()
+        total = store.live_cents(tx, order_id)
+        tx.execute(sa.update(orders).where(orders.c.id == order_id).values(order_total=total, updated_at=now))
         ledger.hold_exactly(tx, order_id, cents=total, why="audience", now=now)
-        tx.execute(FIRST_FACTS, about)
+        store.append_first_item_facts(tx, order_id, listed=True, now=now)
         tx.execute(COUNT_SENDS, about)
         jobs.wake(tx, SWEEP, at=max(order.due_at, now))
     log.info("audience.materialised", order=order_id, items=made.rowcount)

@@ -3,8 +3,9 @@ each recipient."""
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 from uuid import UUID
 
 from quillpost.audience.rules import Person
@@ -20,9 +21,13 @@ from quillpost.creative.images import (
     kept_picture,
 )
 from quillpost.creative.shelf import ShelfFile
+from quillpost.kit.errors import Invalid
 from quillpost.orders import look
 from quillpost.orders.wish import Source, Wish
 from quillpost.ports import Fetcher, FileStore
+
+A = TypeVar("A")
+B = TypeVar("B")
 
 FRONT, BACKGROUND = "front_image_url", "custom_background_image"
 PAGES, PDF_ONLY = "additional_pages_url", "pdf_only_url"
@@ -78,7 +83,9 @@ def gather(
         for name, (source, by_place) in urls.items()
         for url, place in first_places(by_place).items()
     ]
-    pictures = fetch_images(fetcher, [one for _, one in wanted])
+    pictures, pages = _both(
+        lambda: fetch_images(fetcher, [one for _, one in wanted]), lambda: _pages(fetcher, store, wish.pages)
+    )
     found = {(name, one.url): picture for (name, one), picture in zip(wanted, pictures, strict=True)}
     art = {
         name: Art({place: found[name, url] for place, url in by_place.items()})
@@ -87,8 +94,20 @@ def gather(
     for name, source in named.items():
         if source is not None and source.file is not None:
             art[name] = Art({None: kept_picture(store, source.file.key)}, source.file)
-    pages, pages_file = _pages(fetcher, store, wish.pages), wish.pages.file if wish.pages else None
-    return Artwork(**art, pages=pages, pages_file=pages_file)
+    return Artwork(**art, pages=pages, pages_file=wish.pages.file if wish.pages else None)
+
+
+def _both(first: Callable[[], A], second: Callable[[], B]) -> tuple[A, B]:
+    """What both find; or what is wrong with either, together."""
+    try:
+        found = first()
+    except Invalid as wrong:
+        try:
+            second()
+        except Invalid as wrong_too:
+            raise Invalid(wrong.fields | wrong_too.fields) from None
+        raise
+    return found, second()
 
 
 def _pages(fetcher: Fetcher, store: FileStore, source: Source | None) -> FetchedPages | None:
@@ -160,7 +179,7 @@ def shown_place(wish: Wish, people: Sequence[Person]) -> Place:
 
     None: nobody of the call itself can be; the lists may hold someone.
     """
-    if wish.preview_recipient is not None:
+    if wish.preview_recipient is not None and people:
         return wish.preview_recipient
     first = next((place for place, person in enumerate(people) if not person.refusal), None)
     return first if first is not None or wish.mailing_list_ids or not people else 0

@@ -171,7 +171,7 @@ def _picture_warnings(
 ) -> list[str]:
     """What became of pictures when they were made printable, and whether they will look soft; each once."""
     piece = studio.pieces[design.piece]
-    field = source.field if source else kind
+    field = f"{source.field} ({source.part})" if source and source.part else source.field if source else kind
     found: dict[str, str] = {}
     for picture, place in art.distinct().items():
         told = [f"{field}: {note}" for note in picture.notes]

@@ -15,7 +15,7 @@ from quillpost.database import Database, Tx
 from quillpost.kit.errors import Invalid
 from quillpost.kit.tokens import short_code
 from quillpost.orders import listed, look
-from quillpost.orders.pictures import shown_place
+from quillpost.orders.pictures import Place, shown_place
 from quillpost.orders.preparing import Draft
 
 PREVIEWS_LAST = timedelta(days=7)
@@ -24,8 +24,7 @@ PREVIEWS_LAST = timedelta(days=7)
 def draw(db: Database, studio: Studio, who: Caller, draft: Draft, *, qr_base: str, now: datetime) -> Previews:
     """All sides as they would print, for the recipient asked for or the first who can be mailed."""
     wish, art = draft.wish, draft.artwork
-    place = shown_place(wish, draft.people)
-    person = draft.people[place] if place is not None else _first_listed(db, who, draft, now=now)
+    place, person = _shown(db, who, draft, now=now)
     front, background = art.front.of(place), art.background.of(place)
     design = replace(
         draft.design,
@@ -60,9 +59,15 @@ def record_previews(
     shelf.record_all(tx, list(kept.values()), account_id=who.account_id, sub_account_id=home, now=now)
 
 
-def _first_listed(db: Database, who: Caller, draft: Draft, *, now: datetime) -> Person:
+def _shown(db: Database, who: Caller, draft: Draft, *, now: datetime) -> tuple[Place, Person]:
+    """Whose piece it is. One who had the same lately may be shown it again: nothing is mailed."""
+    reach = replace(draft.reach(who, mails_at=now), allow_duplicates=True)
     with db.transaction(tenant(who)) as tx:
-        found = listed.first_person(tx, draft.reach(who, mails_at=now))
+        people = listed.refused_inline(tx, draft.people, reach, lock=False)
+        place = shown_place(draft.wish, people)
+        if place is not None:
+            return place, people[place]
+        found = listed.first_person(tx, reach)
     if found is None:
         raise Invalid({"mailing_list_ids": ["There is nobody on these lists who can be mailed to."]})
-    return found
+    return None, found

@@ -12,12 +12,12 @@ from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.audience.lists import read_lists
 from quillpost.audience.rules import CUSTOM, TEXTS
 from quillpost.composition.words.variables import compile_text, holds_variable
-from quillpost.creative.shelf import ShelfFile, find_files
+from quillpost.creative.shelf import ShelfFile, files_of_order
 from quillpost.database import Tx
 from quillpost.database.tables import items
 from quillpost.kit.errors import Refused
 from quillpost.orders import store
-from quillpost.orders.listed import longest_people
+from quillpost.orders.longest import longest_people
 from quillpost.orders.pictures import BACKGROUND, FRONT, PAGES
 from quillpost.orders.records import Item, Order
 from quillpost.orders.resolving import Resolved
@@ -49,9 +49,7 @@ def resolve_again(
         require_sub_account(tx, order.sub_account_id)
     lists = [] if recipients is not None else read_lists(tx, order.mailing_list_ids)
     list_ids = [one.id for one in lists]
-    shelf = find_files(
-        tx, (order.front_file_id, order.background_file_id, order.pages_file_id, order.logo_file_id)
-    )
+    shelf = files_of_order(tx, order.id)
     used = {slot.name for slot in compile_text(order.message).slots}
     wish = Wish(
         type=order.type,

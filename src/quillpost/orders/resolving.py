@@ -25,7 +25,7 @@ from quillpost.creative.templates import (
 from quillpost.database import Tx
 from quillpost.kit.errors import Refused
 from quillpost.orders.calls import Call, Faults
-from quillpost.orders.listed import longest_people
+from quillpost.orders.longest import longest_people
 from quillpost.orders.pictures import BACKGROUND, FRONT, PAGES, PDF_ONLY
 from quillpost.orders.pieces import Cell, Piece, Supplied, missing
 from quillpost.orders.wish import Brand, Source, Wish
@@ -93,7 +93,7 @@ def _wish(
     message = call.message if call.message and call.message.strip() else None
     pdf_only = _pdf_only(call, words if message is None else None)
     supplied = Supplied(
-        audience=bool(call.recipients or call.mailing_list_ids),
+        audience=bool(call.recipients or call.mailing_list_ids or "radius_search" in faults),
         front=bool(call.front_image_url or image),
         message=message is not None,
         message_template=words is not None,
@@ -256,9 +256,10 @@ def _brand(branding: Mapping[str, str | None]) -> Brand | None:
         contact=" · ".join(part for part in told if part) or None,
         disclaimer=branding.get("disclaimer"),
     )
-    return brand if brand != Brand() or branding.get("logo") else None
+    return brand if brand != Brand() or _logo(branding) else None
 
 
 def _logo(branding: Mapping[str, str | None]) -> Source | None:
-    url = branding.get("logo")
-    return Source(SUB_ACCOUNT, url, part="its logo") if url else None
+    """A logo may also be kept as a word, which is not printed."""
+    url = branding.get("logo") or ""
+    return Source(SUB_ACCOUNT, url, part="its logo") if "://" in url else None

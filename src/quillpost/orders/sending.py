@@ -12,13 +12,12 @@ from uuid import UUID
 
 from quillpost import jobs
 from quillpost.accounts.rules import Caller
-from quillpost.accounts.service import tenant
 from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.audience import rules as audience
 from quillpost.audience.lists import read_lists
 from quillpost.audience.rules import Person
 from quillpost.creative.shelf import Kept, Shelf
-from quillpost.database import Database, Tx
+from quillpost.database import Database, Tenant, Tx
 from quillpost.kit.tokens import short_code
 from quillpost.orders import listed, service
 from quillpost.orders.listed import Tally
@@ -84,7 +83,7 @@ def keep_files(db: Database, shelf: Shelf, who: Caller, draft: Draft, *, now: da
     }
     if art.pages is not None and art.pages_file is None:
         distinct[art.pages.body] = art.pages
-    files, new = _on_the_shelf(db, shelf, who, distinct, now=now)
+    files, new = _on_the_shelf(db, shelf, who, distinct, home=draft.wish.sub_account_id, now=now)
 
     def by_place(pictures: Art) -> dict[Place, UUID]:
         if pictures.file is not None:
@@ -108,12 +107,21 @@ def keep_files(db: Database, shelf: Shelf, who: Caller, draft: Draft, *, now: da
 
 
 def _on_the_shelf(
-    db: Database, shelf: Shelf, who: Caller, distinct: Mapping[bytes, Fetched], *, now: datetime
+    db: Database,
+    shelf: Shelf,
+    who: Caller,
+    distinct: Mapping[bytes, Fetched],
+    *,
+    home: int | None,
+    now: datetime,
 ) -> tuple[dict[bytes, UUID], list[Kept]]:
-    """Where each of the contents lies, and those that were put there just now."""
+    """Where each of the contents lies, and those that were put there just now.
+
+    A file of another home is not used: whoever is limited to this one could not see it.
+    """
     if not distinct:
         return {}, []
-    with db.transaction(tenant(who)) as tx:
+    with db.transaction(Tenant(who.account_id, home)) as tx:
         known = shelf.find(tx, distinct, purpose="creative")
     new = {
         body: shelf.put(body, purpose="creative", content_type=fetched.content_type, now=now)

@@ -31,9 +31,15 @@ FIRST_ITEM_FACTS = sa.text(
         select i.account_id, i.sub_account_id, i.mode, 'item.status', i.order_id, i.id,
                o.status, null, i.status, :now
           from items i join orders o on o.id = i.order_id
-         where i.order_id = :order_id order by i.id
+         where i.order_id = :order_id and (not :listed or i.mailing_list_id is not null) order by i.id
         returning id)
     insert into fact_queue (fact_id) select id from fact
+    """
+)
+
+LIVE_CENTS = sa.text(
+    """
+    select coalesce(sum(price_cents), 0) from items where order_id = :order_id and status <> 'Failed'
     """
 )
 
@@ -99,8 +105,14 @@ def insert_items(tx: Tx, order: Order, pieces: Sequence[Piece], *, now: datetime
     insert_rows(tx, items, ITEM_COLUMNS, rows)
 
 
-def append_first_item_facts(tx: Tx, order_id: int, *, now: datetime) -> None:
-    tx.execute(FIRST_ITEM_FACTS, {"order_id": order_id, "now": now})
+def append_first_item_facts(tx: Tx, order_id: int, *, listed: bool = False, now: datetime) -> None:
+    """What its items are at first; `listed`, of those alone that came from its lists."""
+    tx.execute(FIRST_ITEM_FACTS, {"order_id": order_id, "listed": listed, "now": now})
+
+
+def live_cents(tx: Tx, order_id: int) -> int:
+    """What the pieces of the order that have not failed come to."""
+    return int(tx.execute(LIVE_CENTS, {"order_id": order_id}).scalar_one())
 
 
 def read_order(tx: Tx, order_id: int, *, locked: bool = False) -> Order:

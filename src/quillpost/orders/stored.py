@@ -17,6 +17,7 @@ class StoredSend:
     """`body` is what was sent to us, to the letter; the answer is there once it has happened."""
 
     id: UUID
+    sub_account_id: int | None
     piece: str
     body: str
     answer_body: bytes | None
@@ -48,7 +49,7 @@ def read_stored(tx: Tx, stored_id: UUID, *, piece: str, locked: bool = False) ->
     if row is None:
         raise NotFound
     body = None if row.answer_body is None else bytes(row.answer_body)
-    return StoredSend(row.id, row.piece, row.body, body, row.answer_headers)
+    return StoredSend(row.id, row.sub_account_id, row.piece, row.body, body, row.answer_headers)
 
 
 def keep_answer(

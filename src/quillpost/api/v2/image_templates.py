@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Annotated, Any, get_args
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
-from pydantic import AfterValidator, AliasChoices, ConfigDict, Field, PlainValidator
+from pydantic import AfterValidator, AliasChoices, BeforeValidator, ConfigDict, Field, PlainValidator
 from pydantic.json_schema import SkipJsonSchema
 
 from quillpost.accounts.rules import Caller
@@ -19,7 +19,7 @@ from quillpost.api.v2.schemas import image_templates as schemas
 from quillpost.api.v2.schemas.common import Message
 from quillpost.api.v2.schemas.image_templates import ImageType
 from quillpost.api.v2.shapes import base_of
-from quillpost.api.v2.template_fields import MaybeText, Name, not_null
+from quillpost.api.v2.template_fields import MaybeText, Name, blank_is_none, not_null
 from quillpost.creative import templates
 from quillpost.creative.images import FetchedPicture, Wanted, fetch_images, uploaded_image
 from quillpost.creative.kept_images import keep_image, read_image, record_image
@@ -34,7 +34,9 @@ router = APIRouter(prefix=PREFIX, route_class=UploadRoute, tags=["Image template
 MAY_READ = [Depends(may("templates:read"))]
 MayWrite = Annotated[Caller, Depends(may("templates:write"))]
 TemplateId = Annotated[str, Path(description="The template's id.", json_schema_extra={"type": "integer"})]
-ItsType = Annotated[ImageType | None, Query(description="Only templates of this type.")]
+ItsType = Annotated[
+    ImageType | None, BeforeValidator(blank_is_none), Query(description="Only templates of this type.")
+]
 
 LINKS_LAST = timedelta(days=3_652)
 """Counted from the template's creation: its link is the same text on every read."""

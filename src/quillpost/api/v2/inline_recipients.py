@@ -1,6 +1,6 @@
 """Recipients as they come in a send: plain dicts that go straight on, not models."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Optional
 
 from pydantic import ConfigDict, Field, with_config
@@ -42,8 +42,9 @@ class InlineRecipient(TypedDict, total=False):
 KNOWN = frozenset(InlineRecipient.__annotations__)
 
 
-def unknown_fields(rows: Any) -> list[str]:
-    """Fields of recipients that mean nothing to us, each once."""
+def unknown_fields(sent: Any) -> list[str]:
+    """Fields of a body's recipients that mean nothing to us, each once."""
+    rows = sent.get("recipients") if isinstance(sent, Mapping) else None
     if not isinstance(rows, Sequence):
         return []
     found = {name for row in rows if isinstance(row, dict) for name in row if name not in KNOWN}

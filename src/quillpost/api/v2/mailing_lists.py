@@ -7,10 +7,9 @@ from fastapi.responses import StreamingResponse
 from pydantic import AfterValidator, AliasChoices, ConfigDict, Field
 
 from quillpost.accounts.rules import Caller
-from quillpost.accounts.service import tenant
 from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.api.answers import answer, linked
-from quillpost.api.bodies import NOT_BLANK, Body, Flag, Id, Text
+from quillpost.api.bodies import NOT_BLANK, Body, Flag, Id, SoughtText, Text
 from quillpost.api.docs import BODY_ERRORS, errors
 from quillpost.api.idempotency import HOLDS_SECRET
 from quillpost.api.needs import AskedPage, InTx, Parts, SubAccountFilter, id_in_path, may
@@ -19,7 +18,7 @@ from quillpost.api.v2.audience_shapes import list_shape, new_list_shape
 from quillpost.api.v2.schemas import mailing_lists as schemas
 from quillpost.api.v2.schemas.common import Message
 from quillpost.audience import list_keeping, lists
-from quillpost.audience.export import csv_chunks
+from quillpost.audience.export import chunks, csv_file
 from quillpost.kit.errors import Invalid
 from quillpost.parts import Parts as ServiceParts
 
@@ -34,7 +33,7 @@ MayRead = Annotated[Caller, Depends(may("lists:read"))]
 MayWrite = Annotated[Caller, Depends(may("lists:write"))]
 ListId = Annotated[str, Path(description="The list's id.", json_schema_extra={"type": "integer"})]
 PartOfIt = Annotated[
-    Text | None, Query(max_length=LONGEST, description="Only lists with this in their description.")
+    SoughtText | None, Query(max_length=LONGEST, description="Only lists with this in their description.")
 ]
 SECRET = {HOLDS_SECRET: "yes"}
 
@@ -246,13 +245,14 @@ def rotate_list_key(mailing_list_id: ListId, tx: InTx, parts: Parts) -> Response
         },
         **errors(404),
     },
+    dependencies=MAY_READ,
     summary="Export a mailing list as CSV",
 )
-def export_mailing_list(mailing_list_id: ListId, who: MayRead, tx: InTx, parts: Parts) -> Response:
+def export_mailing_list(mailing_list_id: ListId, tx: InTx) -> Response:
     """Everyone, as they were added. A value that a spreadsheet would take for a formula has a ' before it."""
     found = lists.read_list(tx, id_in_path(mailing_list_id))
     return StreamingResponse(
-        csv_chunks(parts.db, tenant(who), found.id),
+        chunks(csv_file(tx, found.id)),
         media_type="text/csv",
         headers={"Content-Disposition": f'attachment; filename="mailing-list-{found.id}.csv"'},
     )

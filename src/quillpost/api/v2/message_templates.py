@@ -3,6 +3,7 @@
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from pydantic import BeforeValidator
 
 from quillpost.accounts.rules import Caller
 from quillpost.accounts.sub_accounts import require_sub_account
@@ -14,6 +15,7 @@ from quillpost.api.v2.message_template_body import MessageFields, MessageTemplat
 from quillpost.api.v2.schemas import message_templates as schemas
 from quillpost.api.v2.schemas.common import Message
 from quillpost.api.v2.schemas.message_templates import MessageType
+from quillpost.api.v2.template_fields import blank_is_none
 from quillpost.creative import templates
 from quillpost.creative.message_rules import examine_draft, unused_fields, without_unused
 from quillpost.creative.templates import MessageDraft, MessageTemplate
@@ -25,7 +27,9 @@ router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Message templates"
 MAY_READ = [Depends(may("templates:read"))]
 MayWrite = Annotated[Caller, Depends(may("templates:write"))]
 TemplateId = Annotated[str, Path(description="The template's id.", json_schema_extra={"type": "integer"})]
-ItsType = Annotated[MessageType | None, Query(description="Only templates of this type.")]
+ItsType = Annotated[
+    MessageType | None, BeforeValidator(blank_is_none), Query(description="Only templates of this type.")
+]
 
 
 def shape(template: MessageTemplate) -> dict[str, Any]:

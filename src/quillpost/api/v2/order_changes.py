@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field
 from quillpost.accounts.rules import Caller
 from quillpost.accounts.service import tenant
 from quillpost.api.answers import answer, header_text
-from quillpost.api.bodies import Body, Flag, ReadRequest, Text
+from quillpost.api.bodies import Body, Flag, Text
 from quillpost.api.docs import BODY_ERRORS, errors
 from quillpost.api.needs import InTx, OneUnit, Parts, id_in_path, may
 from quillpost.api.route import PREFIX, V2Route
@@ -17,7 +17,14 @@ from quillpost.api.v2.orders import OrderId
 from quillpost.api.v2.schemas.orders import OrderRead
 from quillpost.api.v2.schemas.send import SendResponse
 from quillpost.api.v2.send import MaySend
-from quillpost.api.v2.send_body import Metadata, Schedule, check_recipients, metadata_text, schedule
+from quillpost.api.v2.send_body import (
+    LONGEST_TEXT,
+    Metadata,
+    Schedule,
+    check_recipients,
+    metadata_text,
+    schedule,
+)
 from quillpost.api.v2.sending import carry_out, draft_resolved
 from quillpost.api.v2.shapes import order_shape
 from quillpost.kit.errors import Invalid
@@ -38,7 +45,9 @@ class ChangedOrder(Body):
         json_schema_extra={"examples": [{"message": "See you soon!", "schedule_for": "2026-12-01T09:00:00Z"}]}
     )
 
-    message: Text | None = Field(None, description="Another text in the same hand; checked like a send's.")
+    message: Text | None = Field(
+        None, max_length=LONGEST_TEXT, description="Another text in the same hand; checked like a send's."
+    )
     schedule_for: Schedule = None
     metadata: Metadata = None
 
@@ -131,8 +140,7 @@ def replay_order(
         )
     draft = draft_resolved(resolved, faults, who, parts)
     response, _ = carry_out(request, draft, who, parts, unit)
-    sent = request.understood if isinstance(request, ReadRequest) else {}
-    ignored = sorted(body.model_extra or ()) + unknown_fields(sent.get("recipients"))
+    ignored = sorted(body.model_extra or ()) + unknown_fields(getattr(request, "understood", None))
     if ignored:
         response.headers["X-Ignored-Fields"] = header_text(", ".join(ignored))
     return response

@@ -18,17 +18,17 @@ from quillpost.api.needs import (
     InTx,
     Parts,
     SubAccountFilter,
+    count_in_query,
     id_in_path,
     may,
     number_in_query,
-    page_of,
 )
 from quillpost.api.route import PREFIX, V2Route
 from quillpost.api.v2.order_filters import WantedStatus
 from quillpost.api.v2.schemas import orders as schemas
 from quillpost.api.v2.shapes import item_read_shape, item_shape
 from quillpost.database import Tx
-from quillpost.kit.errors import Invalid, NotFound, Refused
+from quillpost.kit.errors import NotFound, Refused
 from quillpost.kit.paging import PageRequest
 from quillpost.orders import reading, store
 from quillpost.orders.records import Order
@@ -48,12 +48,10 @@ def page_of_items(
     per_page: AskedLimit = None,
 ) -> PageRequest:
     """Items have a third name for the size of a page."""
-    if per_page is None or {"items_per_page", "limit"} & request.query_params.keys():
+    size = count_in_query("per_page", per_page, parts.limits.items_per_page)
+    if size is None or {"items_per_page", "limit"} & request.query_params.keys():
         return asked
-    try:
-        return replace(asked, per_page=page_of(parts, items_per_page=per_page).per_page)
-    except Invalid as wrong:
-        raise Invalid({"per_page": wrong.fields["items_per_page"]}) from None
+    return replace(asked, per_page=size)
 
 
 ItemsPage = Annotated[PageRequest, Depends(page_of_items)]

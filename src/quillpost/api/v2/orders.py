@@ -40,7 +40,10 @@ OrderId = Annotated[str, Path(description="The order's id.", json_schema_extra={
 def list_orders(
     request: Request, who: MayRead, tx: InTx, parts: Parts, asked: AskedPage, wanted: WantedOrders
 ) -> Response:
-    """Filter by sub account, type, status, the time of creation, and by what is in the metadata."""
+    """Filter by sub account, type, status, the time of creation, and by what is in the metadata.
+
+    Also at `/orders`.
+    """
     if wanted.sub_account_id is not None:
         require_sub_account(tx, wanted.sub_account_id)
     page = reading.list_orders(parts.db, tx, tenant(who), asked, wanted)
@@ -108,7 +111,10 @@ def find_proof(order_id: OrderId, who: MayRead, parts: Parts) -> Response:
 
 
 def _cancel(request: Request, order_id: OrderId, tx: InTx, parts: Parts) -> Response:
-    """Only while it is `cancellable`; what was authorised is given back."""
+    """Only while it is `cancellable`; what was authorised is given back.
+
+    Also `PUT /order/{order_id}/cancel`.
+    """
     order = service.cancel(tx, id_in_path(order_id), now=parts.clock())
     return answer({"order": order_shape(request, parts, order)})
 

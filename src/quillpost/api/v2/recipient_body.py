@@ -2,9 +2,19 @@
 
 from typing import Annotated, Any, Optional
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator, with_config
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+    with_config,
+)
 
-from quillpost.api.bodies import Body, Id, Text
+from quillpost.api.bodies import Body, Id, SoughtText, Text
+from quillpost.api.errors import invalid_of
 from quillpost.api.v2.inline_recipients import KNOWN, InlineRecipient
 from quillpost.audience.rules import LONGEST
 
@@ -88,6 +98,9 @@ class RecipientOfMany(InlineRecipient, total=False):
     ]
 
 
+_ROW, _ROWS = TypeAdapter(RecipientOfMany), TypeAdapter(list[RecipientOfMany])
+
+
 def _or_bare(schema: dict[str, Any]) -> None:
     """The description of the object, or of its array alone."""
     wrapped = dict(schema)
@@ -97,36 +110,50 @@ def _or_bare(schema: dict[str, Any]) -> None:
 
 
 class ManyRecipients(BaseModel):
-    """A bare array, or `{"recipients": [...]}`."""
+    """A bare array, or `{"recipients": [...]}`. What is wrong with one row concerns that row alone."""
 
     model_config = ConfigDict(strict=True, extra="allow", json_schema_extra=_or_bare)
 
-    recipients: list[RecipientOfMany] = Field(description="At most 5,000.")
+    recipients: list[Any] = Field(
+        description="At most 5,000, each with mailing_list_id and the fields of a recipient. A row that"
+        " cannot be stored comes back with its `error`."
+    )
 
     @model_validator(mode="before")
     @classmethod
     def _wrapped(cls, value: object) -> object:
         return {"recipients": value} if isinstance(value, list) else value
 
-    def rows(self) -> list[tuple[int | None, dict[str, str | None]]]:
-        """Each one's list and person."""
-        return [(row.get("mailing_list_id"), _person(row)) for row in self.recipients]
-
-    def known_fields(self) -> list[dict[str, Any]]:
-        """The rows as they were given, without what means nothing to us."""
-        return [
-            {name: value for name, value in row.items() if name in KNOWN_OF_MANY} for row in self.recipients
-        ]
+    def read(self) -> list[RecipientOfMany | str]:
+        """Each row, or what is wrong with its form."""
+        try:
+            return [*_ROWS.validate_python(self.recipients)]
+        except ValidationError:
+            return [_read(row) for row in self.recipients]
 
     def notices(self) -> dict[str, str]:
         """The header that names what was ignored, whichever rows it was in."""
-        inside = {name for row in self.recipients for name in row if name not in KNOWN_OF_MANY}
+        rows = [row for row in self.recipients if isinstance(row, dict)]
+        inside = {name for row in rows for name in row if name not in KNOWN_OF_MANY}
         ignored = sorted([*(self.model_extra or ()), *(f"recipients.*.{name}" for name in inside)])
         return {"X-Ignored-Fields": ", ".join(ignored)} if ignored else {}
 
 
-def _person(row: RecipientOfMany) -> dict[str, Any]:
+def _read(row: Any) -> RecipientOfMany | str:
+    try:
+        return _ROW.validate_python(row)
+    except ValidationError as wrong:
+        field, (sentence, *_) = next(iter(invalid_of(wrong.errors()).fields.items()))
+        return sentence if field == "body" else f"{field}: {sentence}"
+
+
+def person_of(row: RecipientOfMany) -> dict[str, Any]:
     return {name: value for name, value in row.items() if name in KNOWN}
+
+
+def known_fields(row: Any) -> dict[str, Any]:
+    """The row as it was given, without what means nothing to us."""
+    return {name: row[name] for name in row if name in KNOWN_OF_MANY} if isinstance(row, dict) else {}
 
 
 class WhomToRemove(Body):
@@ -156,4 +183,4 @@ class WhomToRemove(Body):
 class WhomToFind(Body):
     model_config = ConfigDict(json_schema_extra={"examples": [{"email": "jane@example.com"}]})
 
-    email: Text = Field(min_length=1, max_length=LONGEST, description="E-mail address, in any case.")
+    email: SoughtText = Field(min_length=1, max_length=LONGEST, description="E-mail address, in any case.")

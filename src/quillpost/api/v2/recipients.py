@@ -7,7 +7,7 @@ from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
 from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.api.answers import answer, linked, paginated
-from quillpost.api.bodies import Text
+from quillpost.api.bodies import SoughtText
 from quillpost.api.docs import BODY_ERRORS, errors
 from quillpost.api.idempotency import HOLDS_SECRET
 from quillpost.api.needs import (
@@ -30,10 +30,13 @@ from quillpost.api.v2.recipient_body import (
     NewRecipient,
     WhomToFind,
     WhomToRemove,
+    known_fields,
+    person_of,
 )
 from quillpost.api.v2.schemas import recipients as schemas
 from quillpost.api.v2.schemas.common import Message
 from quillpost.audience import joining, leaving, recipients
+from quillpost.audience.joining import Refusal
 from quillpost.audience.lists import known_lists, read_list, read_lists
 from quillpost.audience.recipients import Recipient
 from quillpost.audience.rules import LONGEST
@@ -48,7 +51,7 @@ MAY_READ = [Depends(may("lists:read"))]
 MAY_WRITE = [Depends(may("lists:write"))]
 RecipientId = Annotated[str, Path(description="The recipient's id.", json_schema_extra={"type": "integer"})]
 TheirEmail = Annotated[
-    Text | None, Query(max_length=LONGEST, description="Only those with this e-mail, in any case.")
+    SoughtText | None, Query(max_length=LONGEST, description="Only those with this e-mail, in any case.")
 ]
 OnList = Annotated[AskedId, Query(description="Only those on this list.")]
 Since = Annotated[
@@ -89,7 +92,10 @@ def list_recipients_of(
     updated_since: Since = None,
 ) -> Response:
     """As they were added; with `updated_since` in the order of their changes, so that whoever follows a list
-    asks again from the last change that it has seen."""
+    asks again from the last change that it has seen.
+
+    Also at `/mailing-lists/{mailing_list_id}/recipients`.
+    """
     faults: dict[str, list[str]] = {}
     since = moment("updated_since", updated_since, faults)
     if faults:
@@ -204,18 +210,24 @@ def delete_recipient(recipient_id: RecipientId, tx: InTx) -> Response:
 )
 def create_recipients(body: ManyRecipients, tx: InTx, parts: Parts) -> Response:
     """The answer has a row for each of yours, in their order: the recipient as it was stored or, for one that
-    was not, what you gave and `error`. The others are stored all the same."""
+    was not, what you gave and `error`. The others are stored all the same.
+
+    Also at `/recipients_multi`.
+    """
     most = parts.limits.inline_recipients
     if len(body.recipients) > most:
         raise Invalid({"recipients": [f"At most {most:,} recipients in one call, please."]})
-    outcome = joining.add_many(tx, body.rows(), now=parts.clock())
+    rows = body.read()
+    sound = [(row.get("mailing_list_id"), person_of(row)) for row in rows if not isinstance(row, str)]
+    added = iter(joining.add_many(tx, sound, now=parts.clock()))
+    outcome = [Refusal(row) if isinstance(row, str) else next(added) for row in rows]
     lists = known_lists(tx, (one.mailing_list_id for one in outcome if isinstance(one, Recipient)))
     shape = recipient_shapes(parts, lists.values())
-    rows = [
-        shape(one) if isinstance(one, Recipient) else given | {"error": one.why}
-        for given, one in zip(body.known_fields(), outcome, strict=True)
+    shown = [
+        shape(one) if isinstance(one, Recipient) else known_fields(given) | {"error": one.why}
+        for given, one in zip(body.recipients, outcome, strict=True)
     ]
-    return answer(rows, status=201, headers=body.notices() | SECRET)
+    return answer(shown, status=201, headers=body.notices() | SECRET)
 
 
 @router.post("/recipients/delete-by-address", include_in_schema=False, dependencies=MAY_WRITE)
@@ -228,7 +240,10 @@ def create_recipients(body: ManyRecipients, tx: InTx, parts: Parts) -> Response:
 )
 def delete_by_address(body: WhomToRemove, tx: InTx) -> Response:
     """The address in parts or whole on one line, in any spelling; or a street or an e-mail that only one on
-    the list has. Where several match, the 422 names what would tell them apart."""
+    the list has. Where several match, the 422 names what would tell them apart.
+
+    Also at `/recipients/delete-by-address`.
+    """
     removed = leaving.remove_at(tx, body.mailing_list_id, body.whereabouts())
     return answer({"status": f"Recipient {removed} Deleted"}, headers=body.notices())
 

@@ -77,6 +77,12 @@ OFFERS = (
 )
 
 
+def also(verb: str, piece: Piece) -> str:
+    """The other addresses of an operation, in words."""
+    others = [f"`/{verb}/{path}`" for path in piece.paths[1:]]
+    return f" Also at {' and '.join(others)}." if others else ""
+
+
 def _offer(offer: Offer) -> None:
     """The endpoints of one piece; only the first of its names is described."""
     piece, title, read = offer.piece, offer.title, offer.read
@@ -109,7 +115,7 @@ def _offer(offer: Offer) -> None:
             responses=errors(*BODY_ERRORS),
             summary=f"Send {title}",
             description=f"Send {title} to everyone in the audience, or with `preview` = true see how it will"
-            " look.",
+            f" look.{also('send', piece)}",
             include_in_schema=described,
         )(send)
         router.post(
@@ -118,7 +124,8 @@ def _offer(offer: Offer) -> None:
             response_model=EstimateResponse,
             responses=errors(*BODY_ERRORS),
             summary=f"What sending {title} would cost",
-            description="The body of a send, checked in every respect; nothing is stored.",
+            description="The body of a send, checked in every respect; nothing is stored."
+            f"{also('estimate', piece)}",
             include_in_schema=described,
         )(estimate)
 

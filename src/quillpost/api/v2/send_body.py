@@ -1,15 +1,17 @@
 """The bodies of sends, and the calls they make. A field that a piece does not use is not in its body."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, BeforeValidator, Field
 
-from quillpost.api.bodies import DIGITS, Body, Flag, Id, Text, Whole
+from quillpost.api.bodies import DIGITS, Body, Flag, FormText, Id, Text, Whole
 from quillpost.api.v2.inline_recipients import InlineRecipient, unknown_fields
 from quillpost.api.v2.notified import Notified
+from quillpost.audience.rules import LONGEST
 from quillpost.composition.content import ReturnAddress
+from quillpost.creative.wording import LONGEST_URL
 from quillpost.kit import exact_json
 from quillpost.orders.calls import Call, Faults
 from quillpost.orders.pieces import Piece
@@ -17,6 +19,8 @@ from quillpost.parts import Limits
 
 LATEST_SCHEDULE = timedelta(days=366)
 MOST_LISTS = 100
+LONGEST_TEXT = 100_000
+"""Whatever an operator's limit for messages is: beyond it nothing is even looked at."""
 NO_RADIUS = "This installation has no address data for radius searches."
 STANDS_ALONE = "A radius_search stands alone: leave out recipients and mailing_list_ids."
 
@@ -25,6 +29,11 @@ def _object(value: object) -> object:
     if value is not None and not isinstance(value, dict):
         raise ValueError("metadata must be a JSON object of key/value pairs.")
     return value
+
+
+def _ids(value: object) -> object:
+    """In a form, ids with commas between them."""
+    return [part.strip() for part in value.split(",")] if isinstance(value, FormText) else value
 
 
 def _given(text: str | None) -> str | None:
@@ -40,7 +49,9 @@ Metadata = Annotated[
 Schedule = Annotated[
     Text | None,
     Field(
-        description="ISO 8601: the order waits, cancellable, until then.", examples=["2026-12-01T09:00:00Z"]
+        max_length=64,
+        description="ISO 8601: the order waits, cancellable, until then.",
+        examples=["2026-12-01T09:00:00Z"],
     ),
 ]
 
@@ -50,7 +61,7 @@ class SendBody(Body):
 
     preview: Flag = Field(False, description="Answer with PNG links; no order is made.")
     recipients: list[InlineRecipient] | None = Field(None, description="Whom to mail to, at most 5,000.")
-    mailing_list_ids: Annotated[list[Id], Field(max_length=MOST_LISTS)] | None = Field(
+    mailing_list_ids: Annotated[list[Id], Field(max_length=MOST_LISTS), BeforeValidator(_ids)] | None = Field(
         None,
         validation_alias=AliasChoices("mailing_list_ids", "mailing_lists"),
         description="Saved lists to mail to; may be combined with recipients.",
@@ -60,6 +71,7 @@ class SendBody(Body):
     )
     front_image_url: Text | None = Field(
         None,
+        max_length=LONGEST_URL,
         description="PNG or JPEG for the front of a card, or under the cover of a letter. It may hold"
         " variables, as ~FIRST_NAME~; without a front a card is plain, or shows the sub account's branding.",
         examples=["https://example.com/front.png"],
@@ -71,6 +83,7 @@ class SendBody(Body):
     )
     message: Text | None = Field(
         None,
+        max_length=LONGEST_TEXT,
         description="The handwritten text; variables such as %FIRST_NAME% or %FIRST_NAME|friend% are filled.",
         examples=["Hi %FIRST_NAME%, thank you for stopping by!"],
     )
@@ -89,7 +102,9 @@ class SendBody(Body):
         description="The hand's id; 1 when neither the call nor its template says.",
     )
     handwriting_color: Text | None = Field(
-        None, description="blue (when nothing is said), black, green, purple, red, #rrggbb, rgb() or rgba()."
+        None,
+        max_length=LONGEST,
+        description="blue (when nothing is said), black, green, purple, red, #rrggbb, rgb() or rgba().",
     )
     handwriting_realism: Flag | None = Field(
         None, description="Words drift and lean a little, as a person's do; true when nothing is said."
@@ -98,7 +113,9 @@ class SendBody(Body):
         None, description="auto, the largest that fits, when nothing is said."
     )
     qrcode_url: Text | None = Field(
-        None, description="Where the printed QR code leads; variables are filled for each recipient."
+        None,
+        max_length=LONGEST_URL,
+        description="Where the printed QR code leads; variables are filled for each recipient.",
     )
     metadata: Metadata = None
     sub_account_id: Id | None = Field(
@@ -111,16 +128,19 @@ class SendBody(Body):
         validation_alias=AliasChoices("notification_emails", "email_additional"),
         description="Kept for scans, which a later release tells of; an array, or one text with commas.",
     )
-    return_name: Text | None = Field(None, description="Return address; else the sub account's or account's.")
-    return_address: Text | None = Field(None, description="Street and number.")
-    return_address2: Text | None = Field(None, description="Unit.")
-    return_city: Text | None = Field(None, description="City.")
+    return_name: Text | None = Field(
+        None, max_length=LONGEST, description="Return address; else the sub account's or account's."
+    )
+    return_address: Text | None = Field(None, max_length=LONGEST, description="Street and number.")
+    return_address2: Text | None = Field(None, max_length=LONGEST, description="Unit.")
+    return_city: Text | None = Field(None, max_length=LONGEST, description="City.")
     return_state: Text | None = Field(
         None,
+        max_length=LONGEST,
         validation_alias=AliasChoices("return_state", "return_province"),
         description="State or province.",
     )
-    return_postal_code: Text | None = Field(None, description="ZIP or postal code.")
+    return_postal_code: Text | None = Field(None, max_length=LONGEST, description="ZIP or postal code.")
     append_or_current_resident: Flag = Field(False, description='Adds "or current resident".')
     allow_duplicates: Flag = Field(
         False, description="Mail to addresses too that had the same piece within the last 36 hours."
@@ -132,8 +152,7 @@ class SendBody(Body):
 
     def ignored_fields(self, sent: Any) -> list[str]:
         """What the caller sent that changes nothing."""
-        rows = sent.get("recipients") if isinstance(sent, Mapping) else None
-        return sorted(self.model_extra or ()) + unknown_fields(rows)
+        return sorted(self.model_extra or ()) + unknown_fields(sent)
 
     def call(self, piece: Piece, limits: Limits, *, now: datetime) -> tuple[Call, Faults]:
         """The same in our own terms, and what is wrong with it so far."""
@@ -203,6 +222,7 @@ class SendCard(SendBody):
 
     custom_background_image: Text | None = Field(
         None,
+        max_length=LONGEST_URL,
         description="PNG or JPEG for the back, or the inside of a folded card. May hold variables.",
         examples=["https://example.com/back.png"],
     )
@@ -225,12 +245,14 @@ class SendLetter(SendBody):
 
     additional_pages_url: Text | None = Field(
         None,
+        max_length=LONGEST_URL,
         validation_alias=AliasChoices("additional_pages_url", "additional_pages"),
         description="A PDF of letter pages that follow the cover.",
         examples=["https://example.com/pages.pdf"],
     )
     pdf_only_url: Text | None = Field(
         None,
+        max_length=LONGEST_URL,
         description="A PDF that is the whole letter: it needs no message and no front.",
         examples=["https://example.com/letter.pdf"],
     )

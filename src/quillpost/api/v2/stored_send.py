@@ -20,7 +20,7 @@ from quillpost.api.needs import OneUnit, Parts
 from quillpost.api.route import PREFIX, V2Route
 from quillpost.api.v2.schemas.common import Message
 from quillpost.api.v2.schemas.send import PreviewResponse, SendResponse, StoredSend
-from quillpost.api.v2.send import OFFERS, MaySend, Offer, name_ignored
+from quillpost.api.v2.send import OFFERS, MaySend, Offer, also, name_ignored
 from quillpost.api.v2.send_body import SendBody
 from quillpost.api.v2.sending import carry_out, draft_of, show
 from quillpost.api.v2.shapes import base_of
@@ -57,7 +57,7 @@ def _offer(offer: Offer) -> None:
         if home is not None:
             require_sub_account(unit.tx, home)
         kept = stored.store_send(
-            unit.tx, who, piece=name, sub_account_id=home, body=request.raw.decode(), now=now
+            unit.tx, who, piece=name, sub_account_id=home, body=request.raw.decode("utf-8-sig"), now=now
         )
         url = f"{base_of(request)}/api/v2/stored_send/{name}/{kept}"
         return name_ignored(answer({"stored_send_url": url}), body, request.understood)
@@ -71,7 +71,7 @@ def _offer(offer: Offer) -> None:
         if found.answer_body is not None:
             return _again(found)
         sent = understand_again(found.body.encode())
-        body = _read(offer.body, sent)
+        body = _read(offer.body, sent).model_copy(update={"sub_account_id": found.sub_account_id})
         draft = draft_of(piece, body, who, parts)
         if body.preview:
             return name_ignored(show(request, draft, who, parts, unit), body, sent)
@@ -106,7 +106,7 @@ def _offer(offer: Offer) -> None:
             responses=errors(*BODY_ERRORS),
             summary=f"Store a send of {offer.title}",
             description="The body of a send. Whoever opens the address that is returned, with a token of"
-            " the same account, sends it: once.",
+            f" the same account, sends it: once.{also('stored_send', piece)}",
             include_in_schema=described,
         )(store)
         how: dict[str, Any] = {

@@ -22,12 +22,12 @@ def not_null(value: Given | None) -> Given | None:
     return value
 
 
-def _blank_is_none(text: str | None) -> str | None:
+def blank_is_none(text: str | None) -> str | None:
     return text if text and text.strip() else None
 
 
 Name = Annotated[
     Text, Field(max_length=255, json_schema_extra={"pattern": NOT_BLANK}), AfterValidator(_not_blank)
 ]
-MaybeText = Annotated[Annotated[Text, Field(max_length=255)] | None, AfterValidator(_blank_is_none)]
-MaybeUrl = Annotated[Annotated[Text, Field(max_length=2_048)] | None, AfterValidator(_blank_is_none)]
+MaybeText = Annotated[Annotated[Text, Field(max_length=255)] | None, AfterValidator(blank_is_none)]
+MaybeUrl = Annotated[Annotated[Text, Field(max_length=2_048)] | None, AfterValidator(blank_is_none)]

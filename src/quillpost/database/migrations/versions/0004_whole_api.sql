@@ -63,7 +63,12 @@ create index items_address on items (account_id, mode, address_key text_pattern_
     where address_key is not null;
 create index items_name on items (account_id, mode, lower(name) text_pattern_ops) where name is not null;
 create index items_email on items (account_id, mode, lower(email)) where email is not null;
-create index orders_files on orders (front_file_id) where front_file_id is not null;
+-- Whoever removes a file asks whether anything still needs it.
+create index orders_front_file on orders (front_file_id) where front_file_id is not null;
+create index orders_background_file on orders (background_file_id) where background_file_id is not null;
+create index orders_pages_file on orders (pages_file_id) where pages_file_id is not null;
+create index orders_logo_file on orders (logo_file_id) where logo_file_id is not null;
+create index image_templates_file on image_templates (image_file_id) where image_file_id is not null;
 create index orders_pending on orders (id) where audience_pending;
 
 -- Most orders have no metadata: none of them needs to be tried.
@@ -174,6 +179,17 @@ begin
                     where r.account_id = account and r.address_key is null
                       and r.email_key = lower(p.email) and r.mailing_list_id = any(lists));
 end $$;
+
+-- The files of an order that a caller may see: some of them may belong to the account as a whole, or have
+-- come with a template, and a caller who is limited to a sub account does not see those by themselves.
+create function files_of_order(p_order bigint) returns table (id uuid, key text, sha256 bytea)
+language sql stable security definer set search_path = pg_catalog, public as $$
+    select f.id, f.key, f.sha256
+      from orders o
+      join files f on f.id in (o.front_file_id, o.background_file_id, o.pages_file_id, o.logo_file_id)
+     where o.id = p_order and f.account_id = o.account_id
+       and o.account_id = nullif(current_setting('app.account_id', true), '')::bigint
+$$;
 
 -- Eight letters and digits that a person can copy from paper, as the service itself mints them.
 create function new_short_code() returns text language plpgsql volatile as $$
