@@ -37,7 +37,7 @@ LEEWAY: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ),
     ("the same, and whether anything is looked for at all", ("400", "422"), "search_orders"),
     ("the same, and whether the end is before the start", ("400", "422"), "read_stats"),
-    ("whether the list to merge into exists", ("400",), "merge_mailing_list"),
+    ("whether the list to merge into exists and is another", ("400", "422"), "merge_mailing_list"),
     (
         "whether the ids of a body exist, and a URL is a public one",
         ("400", "422"),
@@ -53,7 +53,6 @@ LEEWAY: tuple[tuple[str, tuple[str, ...], str], ...] = (
         ("400", "422"),
         "create_recipient change_recipient delete_by_address",
     ),
-    ("whether there are too many at once, and each text can be written", ("422",), "create_recipients"),
     (
         "whether ids exist, a picture can be fetched and printed, and the settings go with the piece",
         ("400", "422"),

@@ -43,7 +43,9 @@ def describe(app: FastAPI) -> None:
 
 def draw(routes: Sequence[BaseRoute]) -> dict[str, Any]:
     """The description of these routes. It needs nothing that runs."""
-    drawn = get_openapi(title="Quillpost API", version="1.0.0", description=ABOUT, routes=routes)
+    drawn: dict[str, Any] = get_openapi(
+        title="Quillpost API", version="1.0.0", description=ABOUT, routes=routes
+    )
     schemes = drawn.setdefault("components", {}).setdefault("securitySchemes", {})
     schemes["token"] = {"type": "http", "scheme": "bearer"}
     drawn["security"] = [{"token": []}]
@@ -65,12 +67,12 @@ def _remove_foreign_failures(drawn: dict[str, Any]) -> None:
 
 
 def _allow_blanks(drawn: dict[str, Any]) -> None:
-    """A text that may be left out of a query may be left blank as well."""
+    """What may be left out of a query may be left blank as well, unless it is an object."""
     for item in drawn["paths"].values():
         for operation in item.values():
             for parameter in operation.get("parameters", ()):
-                is_text = parameter["schema"].get("type", "string") == "string"
-                if parameter["in"] == "query" and is_text and not parameter["required"]:
+                is_object = parameter["schema"].get("type") == "object"
+                if parameter["in"] == "query" and not parameter["required"] and not is_object:
                     parameter["allowEmptyValue"] = True
 
 

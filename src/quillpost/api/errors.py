@@ -98,14 +98,10 @@ def _sentence(fault: Mapping[str, Any]) -> str:
     if fault["type"] in SENTENCES:
         return SENTENCES[fault["type"]]
     if fault["type"] in TOO_LONG:
-        most, unit = fault["ctx"]["max_length"], "items" if _is_list(fault) else "characters"
-        return f"At most {most:,} {unit}, please."
+        unit = "items" if fault["ctx"].get("field_type") == "List" else "characters"
+        return f"At most {fault['ctx']['max_length']:,} {unit}, please."
     text = str(fault["msg"]).removeprefix("Value error, ")
     return text if text.endswith(".") else text + "."
-
-
-def _is_list(fault: Mapping[str, Any]) -> bool:
-    return fault["ctx"].get("field_type") == "List"
 
 
 def _invalid(failure: errors.Invalid) -> Response:

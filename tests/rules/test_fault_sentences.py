@@ -1,0 +1,50 @@
+"""What is wrong with a call, in words and under the path of its field."""
+
+import json
+from typing import Annotated, Any
+
+import pytest
+from fastapi.exceptions import RequestValidationError
+from pydantic import Field, ValidationError
+
+from quillpost.api.bodies import Body, Id, Text
+from quillpost.api.errors import invalid_of, response_for
+
+
+class Note(Body):
+    text: Text = Field("", max_length=1_000)
+    title: Text | None = Field(None, max_length=5)
+    ids: Annotated[list[Id], Field(max_length=2)] | None = None
+    body: dict[str, Id] | None = None
+
+
+def faults_of(values: dict[str, Any]) -> Any:
+    with pytest.raises(ValidationError) as caught:
+        Note.model_validate(values)
+    return caught.value.errors()
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ({"text": "x" * 1_001}, "At most 1,000 characters, please."),
+        ({"title": "sixsix"}, "At most 5 characters, please."),
+        ({"ids": [1, 2, 3]}, "At most 2 items, please."),
+    ],
+)
+def test_what_is_too_long_is_told_how_long_it_may_be(values: dict[str, Any], sentence: str) -> None:
+    assert invalid_of(faults_of(values)).fields == {next(iter(values)): [sentence]}
+
+
+def test_only_the_part_of_the_request_is_left_out_of_a_path() -> None:
+    """A field may be called body, query or path as well."""
+    found = faults_of({"body": {"query": "one", "path": None}})
+    sent = [fault | {"loc": ("body", *fault["loc"])} for fault in found]
+    answer = json.loads(response_for(RequestValidationError(sent)).body)
+    assert list(answer["errors"]) == ["body.query", "body.path"] == list(invalid_of(found).fields)
+
+
+def test_a_fault_of_the_whole_body_is_named_so() -> None:
+    missing = {"type": "missing", "loc": ("body",), "msg": "Field required", "input": None}
+    answer = json.loads(response_for(RequestValidationError([missing])).body)
+    assert answer["errors"] == {"body": ["This field is required."]}
