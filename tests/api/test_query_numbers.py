@@ -28,7 +28,7 @@ def caller(
 @pytest.mark.parametrize("operation", [each for each in OPERATIONS if NUMBERS & set(each.query)], ids=str)
 def test_they_are_described_as_integers_from_1(operation: Operation) -> None:
     for parameter in operation.described["parameters"]:
-        if parameter["name"] in NUMBERS:
+        if parameter["in"] == "query" and parameter["name"] in NUMBERS:
             schema = parameter["schema"]
             assert (schema["type"], schema["minimum"]) == ("integer", 1)
 
@@ -39,7 +39,6 @@ def test_they_are_described_as_integers_from_1(operation: Operation) -> None:
         ("items_per_page=7&limit=9", 7),
         ("items_per_page=&limit=9", 9),
         ("items_per_page=%20&limit=", 25),
-        ("limit=8.0", 8),
         ("limit=1000", 100),
     ],
 )
@@ -51,7 +50,7 @@ def test_the_first_name_that_says_something_counts(caller: Account, query: str, 
     ("path", "wrong"),
     [
         ("/webhooks?items_per_page=7&limit=0", "limit"),
-        ("/webhooks?limit=8.5", "limit"),
+        ("/webhooks?limit=8.0", "limit"),
         ("/order-items?items_per_page=7&per_page=x", "per_page"),
         ("/orders/list?sub_account_id=&sub_account=-1", "sub_account"),
         ("/orders/list?sub_account_id=1&sub_account=x", "sub_account"),

@@ -138,15 +138,10 @@ def count_in_query(name: str, given: str | None, most: int) -> int | None:
     """A number from 1 in a query string, at most so many."""
     if given is None or not given.strip():
         return None
-    number = _whole(given)
+    number = whole_number(given.strip())
     if not number:
         raise Invalid({name: ["This must be a whole number from 1."]})
     return min(number, most)
-
-
-def _whole(given: str) -> int | None:
-    """The number that is written there. To a schema, and so to us, 20.0 is as whole as 20."""
-    return whole_number(given.strip().removesuffix(".0"))
 
 
 AskedPage = Annotated[PageRequest, Depends(page_of)]
@@ -157,7 +152,7 @@ def number_in_query(name: str, given: str | None) -> int | None:
     """An id in a query string."""
     if given is None or not given.strip():
         return None
-    number = _whole(given)
+    number = whole_number(given.strip())
     if not number or number > LARGEST_ID:
         raise Invalid({name: ["This must be a whole number."]})
     return number
