@@ -1,7 +1,7 @@
 """Pictures and PDFs that callers name by address: fetched, made printable, or refused by their field."""
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -90,7 +90,9 @@ def fetch_images(
     size = 0
     pictures: list[FetchedPicture] = []
     faults: dict[str, list[str]] = {}
-    with closing(_fetched_ahead(fetcher, wanted)) as fetched:
+    # A field that is at fault is not asked for more; the others are, so that all faults are told at once.
+    still_wanted = (one for one in wanted if one.field not in faults)
+    with closing(_fetched_ahead(fetcher, still_wanted)) as fetched:
         for one, coming in fetched:
             try:
                 pictures.append(_printable_picture(coming.result(), one.refusal))
@@ -160,7 +162,7 @@ def heavy_work() -> Iterator[None]:
 
 
 def _fetched_ahead(
-    fetcher: Fetcher, wanted: Sequence[Wanted]
+    fetcher: Fetcher, wanted: Iterable[Wanted]
 ) -> Generator[tuple[Wanted, Future[bytes]], None, None]:
     """Each with its bytes, in order, while a few more are on their way."""
     with ThreadPoolExecutor(FETCHES_FOR_ONE, thread_name_prefix="pictures") as pool:
