@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from io import BytesIO
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,7 @@ class World:
     caller: Account
     ids: dict[str, str] = field(default_factory=dict)
     """By the path of their collection."""
+    house_numbers: Iterator[int] = field(default_factory=lambda: count(1_000), repr=False)
 
     def fill(self) -> None:
         """Make what is missing; what needs something else is made in a second round."""
@@ -126,10 +128,12 @@ class World:
             self.fill()
 
     def body(self, operation: Operation) -> Any:
-        """The example with ids that exist here."""
+        """The example with ids that exist here, and with an address that no other has."""
         example = operation.example()
         if isinstance(example, dict):
             example |= {name: int(found) for name in example if (found := self._id(name, ""))}
+            if "address" in example:
+                example["address"] = re.sub(r"^\d+", str(next(self.house_numbers)), example["address"])
         return example
 
     def url(self, operation: Operation, **others: str) -> str:
