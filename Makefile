@@ -5,6 +5,8 @@ UV := .tools/uv/bin/uv
 COMPILE := $(UV) pip compile --quiet --upgrade --generate-hashes --universal --no-emit-index-url \
 	--python-version 3.11
 CODE := $(wildcard src tests tools benchmarks)
+# One more than there are cores: some tests wait for processes that they started or killed.
+PYTEST := .venv/bin/pytest --dist worksteal -n $(shell $(PYTHON) -c "import os; print(os.cpu_count() + 1)")
 
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
@@ -25,13 +27,13 @@ run: setup ## Start the service, the workers and the database, and print where t
 	@.venv/bin/quillpost serve --welcome
 
 test: setup-dev ## Run the whole test suite
-	@.venv/bin/pytest -n auto -m "not long"
+	@$(PYTEST) -m "not long"
 
 test-long: setup-dev ## Run the proofs that take long
-	@.venv/bin/pytest -n auto -m long
+	@$(PYTEST) -m long
 
 fuzz: setup-dev ## Make thousands of odd calls; EXAMPLES=n for each operation
-	@FUZZ_EXAMPLES=$(or $(EXAMPLES),200) .venv/bin/pytest -n auto --timeout=3600 \
+	@FUZZ_EXAMPLES=$(or $(EXAMPLES),200) $(PYTEST) --timeout=3600 \
 		tests/api/test_api_fuzz.py tests/api/test_hypothesis_bodies.py
 
 lint: setup-dev ## Check format, style, types, the direction of imports and the API's description

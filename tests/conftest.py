@@ -12,9 +12,9 @@ from typing import Any
 import psycopg
 import pytest
 from fastapi import FastAPI
-from starlette.testclient import TestClient
 
 from databases import Databases
+from direct import TestClient
 from makers import Account, Build, Clock, make_account
 from quillpost import wiring
 from quillpost.cli.ground import upgrade
@@ -29,6 +29,23 @@ for name in [name for name in os.environ if name.startswith("QUILLPOST_") and na
 # Hands are prepared once for all tests, and for the next run.
 os.environ["QUILLPOST_FACES_FOLDER"] = str(Path(__file__).parents[1] / ".tools" / "faces")
 configure_logs(as_json=True, level="warning")
+
+
+class AtOnce:
+    """Shows each failure when it happens, so that a run that is cut short has told of it."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        terminal = self.config.pluginmanager.get_plugin("terminalreporter")
+        if report.failed and terminal is not None:
+            terminal.write_line(f"\n{report.nodeid} failed:\n{report.longreprtext}")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):  # what fails in a worker is reported to its head
+        config.pluginmanager.register(AtOnce(config))
 
 
 @pytest.fixture(scope="session", autouse=True)

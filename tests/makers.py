@@ -7,8 +7,8 @@ from typing import Any
 
 import sqlalchemy as sa
 from httpx2 import Response
-from starlette.testclient import TestClient
 
+from direct import TestClient
 from quillpost import wiring
 from quillpost.accounts import service
 from quillpost.database.tables import sub_accounts

@@ -15,8 +15,8 @@ import sqlalchemy as sa
 from httpx2 import Response
 from PIL import Image
 from shared_service import shared_service
-from starlette.testclient import TestClient
 
+from direct import TestClient
 from makers import Account, make_account
 from quillpost.api import v2
 from quillpost.api.description import draw

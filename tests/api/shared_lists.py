@@ -6,8 +6,8 @@ from pathlib import Path
 
 from list_keeper import Lister
 from shared_service import shared_service
-from starlette.testclient import TestClient
 
+from direct import TestClient
 from makers import make_account
 from quillpost.database.embedded import EmbeddedPostgres
 from quillpost.parts import Parts

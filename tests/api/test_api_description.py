@@ -10,8 +10,8 @@ from typing import Any
 import jsonschema_rs
 import pytest
 from httpx2 import Response
-from starlette.testclient import TestClient
 
+from direct import TestClient
 from makers import Account, Clock, carry_on, make_sub_account, people, person
 from quillpost.parts import Parts
 

@@ -2,9 +2,9 @@
 
 import json
 
-from starlette.testclient import TestClient
 from traces import logged, send_raw
 
+from direct import TestClient
 from makers import Account, person
 
 

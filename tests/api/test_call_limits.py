@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterator
 
 import pytest
-from starlette.testclient import TestClient
 from traces import JSON, traces
 
+from direct import TestClient
 from makers import Account, Build, make_account, postcard
 from quillpost.parts import Parts
 from quillpost.web import create_app

@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 import sqlalchemy as sa
-from starlette.testclient import TestClient
 from traces import traces
 
+from direct import TestClient
 from makers import Account, make_account, make_sub_account, make_teammate, postcard
 from quillpost.accounts.rules import SCOPES
 from quillpost.database.tables import tokens

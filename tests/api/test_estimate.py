@@ -1,9 +1,9 @@
 """Estimates: the send's own checks and prices, and nothing left behind."""
 
 import pytest
-from starlette.testclient import TestClient
 from traces import traces
 
+from direct import TestClient
 from makers import Account, make_account, people, person, postcard
 from quillpost.parts import Parts
 

@@ -4,9 +4,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from starlette.testclient import TestClient
 from traces import logged, traces
 
+from direct import TestClient
 from makers import Account, Build, people, person
 from quillpost import wiring
 from quillpost.parts import Parts

@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from starlette.testclient import TestClient
-
+from direct import TestClient
 from makers import Account, Build, make_account
 from quillpost.composition.hands.catalogue import STYLES
 from quillpost.parts import Parts

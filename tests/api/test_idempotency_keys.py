@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 from httpx2 import Response
-from starlette.testclient import TestClient
 from traces import traces
 
+from direct import TestClient
 from makers import Account, Build, Clock, count_rows, make_account, make_sub_account, make_teammate, postcard
 from quillpost.accounts.rules import Caller
 from quillpost.accounts.service import mint_token

@@ -8,10 +8,10 @@ import pytest
 import sqlalchemy as sa
 from http_stand_in import StandIn
 from PIL import Image
-from starlette.testclient import TestClient
 from traces import traces
 from uploads import BLUE, RED, for_the_press, form_of, jpeg, png, upload
 
+from direct import TestClient
 from makers import Account, Build, Clock, make_account, make_sub_account, make_teammate
 from quillpost.creative.templates import find_image_template
 from quillpost.database import Tenant

@@ -8,8 +8,8 @@ import pytest
 import sqlalchemy as sa
 from httpx2 import Response
 from shared_service import shared_service
-from starlette.testclient import TestClient
 
+from direct import TestClient
 from makers import Account, Clock, make_account, make_sub_account, make_teammate
 from quillpost.creative.templates import find_message_template
 from quillpost.database import Tenant

@@ -7,8 +7,8 @@ from fastapi import FastAPI
 from raw_http import ask, real_server
 from shared_service import shared_service
 from starlette.responses import StreamingResponse
-from starlette.testclient import TestClient
 
+from direct import TestClient
 from makers import Account, make_account
 from quillpost.api.methods import Methods
 from quillpost.database.embedded import EmbeddedPostgres

@@ -8,9 +8,9 @@ import pytest
 import sqlalchemy as sa
 from art_house import ArtHouse
 from placing import balances
-from starlette.testclient import TestClient
 from traces import traces
 
+from direct import TestClient
 from makers import (
     Account,
     Build,

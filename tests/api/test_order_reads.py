@@ -6,9 +6,9 @@ from urllib.parse import urlsplit
 
 import pikepdf
 import pytest
-from starlette.testclient import TestClient
 from traces import metadata_text, postcard_with, send_raw
 
+from direct import TestClient
 from makers import Account, Clock, carry_on, make_account, make_sub_account, make_teammate, people, person
 from quillpost.parts import Parts
 

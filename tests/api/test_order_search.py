@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 from shared_service import shared_service
-from starlette.testclient import TestClient
 from written_orders import write_orders
 
+from direct import TestClient
 from makers import Account, make_account, make_sub_account, make_teammate, person
 from quillpost.database.embedded import EmbeddedPostgres
 from quillpost.orders import search

@@ -11,9 +11,9 @@ import pytest
 import sqlalchemy as sa
 from http_stand_in import StandIn
 from PIL import Image
-from starlette.testclient import TestClient
 from traces import traces
 
+from direct import TestClient
 from makers import Account, Build, Clock, carry_on, people, person, postcard
 from quillpost.composition.pdf.raster import rasterise
 from quillpost.creative.shelf import forget_expired, forget_orphans

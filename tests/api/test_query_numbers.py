@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 from described import OPERATIONS, Operation
 from shared_service import shared_service
-from starlette.testclient import TestClient
 
+from direct import TestClient
 from makers import Account, make_account
 from quillpost.database.embedded import EmbeddedPostgres
 from quillpost.web import create_app

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 from list_keeper import NO_SUB_ACCOUNT, Lister, faults, ids, message
-from starlette.testclient import TestClient
 
+from direct import TestClient
 from makers import Account, Build, Clock, make_account, make_sub_account
 from quillpost.web import create_app
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from starlette.testclient import TestClient
 from traces import FORM, send_raw, traces
 
+from direct import TestClient
 from makers import Account, Clock, make_account, make_sub_account, people, person, postcard
 from quillpost.database.tables import accounts, orders
 from quillpost.parts import Parts

@@ -6,9 +6,9 @@ from io import BytesIO
 import pytest
 from http_stand_in import Answer, StandIn, resetting, saying
 from PIL import Image
-from starlette.testclient import TestClient
 from traces import traces
 
+from direct import TestClient
 from makers import Account, Build, make_account
 from quillpost.parts import Parts
 from quillpost.web import create_app

@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 import pikepdf
 import pytest
 from PIL import Image, ImageOps
-from starlette.testclient import TestClient
 
+from direct import TestClient
 from makers import Account, Clock, count_rows, person
 from quillpost.composition.hands.catalogue import STYLES
 from quillpost.composition.pdf.raster import rasterise

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from shared_service import shared_service
-from starlette.testclient import TestClient
 from traces import FORM, JSON, postcard_with, send_raw, traces
 
+from direct import TestClient
 from makers import Account, make_account, make_sub_account, people, person, postcard
 from quillpost.composition.words.variables import KNOWN
 from quillpost.database.embedded import EmbeddedPostgres

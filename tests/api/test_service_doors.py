@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
-from starlette.testclient import TestClient
 
+from direct import TestClient
 from makers import Account, Build
 from quillpost import wiring
 from quillpost.database.tables import accounts

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 from shared_service import shared_service
-from starlette.testclient import TestClient
 from traces import FORM
 
+from direct import TestClient
 from makers import Account, Clock, make_account, make_sub_account, make_teammate
 from quillpost.accounts import sub_accounts as store
 from quillpost.accounts.rules import Caller

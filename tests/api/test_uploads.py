@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from httpx2 import Response
 from shared_service import shared_service
-from starlette.testclient import TestClient
 from traces import traces
 from uploads import form_of, png
 
+from direct import TestClient
 from makers import Account, make_account
 from quillpost.api.bodies import LONGEST_FIELD, MOST_FIELDS, MOST_FILES
 from quillpost.database.embedded import EmbeddedPostgres

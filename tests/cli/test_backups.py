@@ -12,8 +12,8 @@ from pathlib import Path
 import psycopg
 import pytest
 from operator_commands import Quillpost
-from starlette.testclient import TestClient
 
+from direct import TestClient
 from makers import Account, Clock, carry_on, count_rows
 from quillpost import wiring
 from quillpost.cli.ground import schema_of

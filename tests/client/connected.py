@@ -9,8 +9,8 @@ from typing import Any
 
 import httpx2
 from http_stand_in import Answer
-from starlette.testclient import TestClient
 
+from direct import TestClient
 from quillpost.client import AsyncQuillpost, Quillpost
 
 BASE = "http://quillpost.test"

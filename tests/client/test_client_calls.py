@@ -11,8 +11,8 @@ import pytest
 from connected import BASE, LosingAnswers, Through
 from fastapi import FastAPI
 from PIL import Image
-from starlette.testclient import TestClient
 
+from direct import TestClient
 from makers import Account, count_rows, people, person
 from quillpost.client import (
     AsyncQuillpost,

@@ -9,8 +9,8 @@ import httpx2
 import pytest
 from connected import Through
 from fastapi import FastAPI
-from starlette.testclient import TestClient
 
+from direct import TestClient
 from makers import Account
 from quillpost import client
 from quillpost.client.calls import Resource

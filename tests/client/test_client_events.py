@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from connected import BASE, Through
 from standardwebhooks import Webhook
-from starlette.testclient import TestClient
 
+from direct import TestClient
 from makers import Account, Clock
 from quillpost.client import Quillpost, WrongSignature, verify_webhook
 from quillpost.kit.standard_webhooks import new_secret, sign

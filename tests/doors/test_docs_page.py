@@ -4,8 +4,8 @@ from typing import Any
 
 from fastapi import FastAPI
 from reading import Seen
-from starlette.testclient import TestClient
 
+from direct import TestClient
 from makers import Account
 from quillpost.pages import manual
 

@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from PIL import Image
-from starlette.testclient import TestClient
 
+from direct import TestClient
 from makers import Account
 from quillpost.composition import samples
 from quillpost.doors import hands as door

@@ -3,8 +3,8 @@
 import pytest
 from fastapi import FastAPI
 from reading import Seen
-from starlette.testclient import TestClient
 
+from direct import TestClient
 from makers import Account, Build
 from quillpost.pages import POLICY
 from quillpost.pages.assets import ASSETS

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from httpx2 import Response
-from starlette.testclient import TestClient
 
+from direct import TestClient
 from makers import Build, Clock, make_account
 from quillpost.accounts.rules import Caller
 from quillpost.accounts.service import tenant

@@ -10,8 +10,8 @@ from typing import Any
 import sqlalchemy as sa
 from event_receiver import EventReceiver, Received
 from processes import FAST, until
-from starlette.testclient import TestClient
 
+from direct import TestClient
 from makers import Account, make_account
 from quillpost import wiring
 from quillpost.parts import Parts

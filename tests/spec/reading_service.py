@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
-from starlette.testclient import TestClient
 
+from direct import TestClient
 from makers import Account, Clock, carry_on, make_account, person
 from quillpost import wiring
 from quillpost.database.embedded import EmbeddedPostgres

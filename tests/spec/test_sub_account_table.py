@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from starlette.testclient import TestClient
 
 from api.shared_service import shared_service
+from direct import TestClient
 from makers import Account, make_account
 from quillpost.database.embedded import EmbeddedPostgres
 from quillpost.web import create_app

@@ -1,5 +1,6 @@
 """The API's description of itself, at /openapi.json and, with a token, at /api/v2/openapi.json."""
 
+import copy
 import json
 import re
 from collections.abc import Sequence
@@ -10,6 +11,7 @@ from fastapi.openapi.utils import get_openapi
 from starlette.routing import BaseRoute
 
 from quillpost.api.answers import answer
+from quillpost.api.docs import SHAPES
 from quillpost.api.examples import restore_nulls
 from quillpost.api.links import add_links
 
@@ -46,8 +48,9 @@ def draw(routes: Sequence[BaseRoute]) -> dict[str, Any]:
     drawn: dict[str, Any] = get_openapi(
         title="Quillpost API", version="1.0.0", description=ABOUT, routes=routes
     )
-    schemes = drawn.setdefault("components", {}).setdefault("securitySchemes", {})
-    schemes["token"] = {"type": "http", "scheme": "bearer"}
+    components = drawn.setdefault("components", {})
+    components.setdefault("schemas", {}).update(copy.deepcopy(SHAPES))
+    components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     drawn["security"] = [{"token": []}]
     _remove_foreign_failures(drawn)
     _remove_leftovers(drawn)

@@ -36,12 +36,18 @@ EXPLAINED: dict[int, tuple[str, type[Failure]]] = {
 ALWAYS = (401, 403, 429, 503)
 
 
+SHAPES = {shape.__name__: shape.model_json_schema() for shape in (Failure, ValidationFailure)}
+"""The description's own: to the framework each use of a shape would be another to build when we start."""
+
+
 def errors(*more: int) -> dict[int | str, dict[str, Any]]:
     """The failures of an operation: those that any may have, and its own."""
-    return {
-        status: {"description": EXPLAINED[status][0], "model": EXPLAINED[status][1]}
-        for status in sorted({*ALWAYS, *more})
-    }
+    return {status: _explained(*EXPLAINED[status]) for status in sorted({*ALWAYS, *more})}
+
+
+def _explained(text: str, shape: type[Failure]) -> dict[str, Any]:
+    schema = {"$ref": f"#/components/schemas/{shape.__name__}"}
+    return {"description": text, "content": {"application/json": {"schema": schema}}}
 
 
 BODY_ERRORS = (400, 409, 413, 415, 422)
