@@ -9,6 +9,7 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
+from described import WITH_BODY, Json, Operation, resolved
 from httpx2 import Response
 
 from direct import TestClient
@@ -157,3 +158,20 @@ def test_the_real_answers_are_the_described_ones(
     check("/webhooks", "get", owner.get("/webhooks"))
     check("/webhooks/{webhook_id}", "get", owner.get(f"/webhooks/{hook}"))
     check("/webhooks/{webhook_id}", "delete", owner.call("DELETE", f"/webhooks/{hook}"))
+
+
+def may_be_null(schema: Json) -> bool:
+    """Said of it, or not excluded by anything that is said."""
+    found = resolved(schema)
+    if "anyOf" in found:
+        return any(may_be_null(choice) for choice in found["anyOf"])
+    return found.get("type", "null") == "null" and "enum" not in found
+
+
+@pytest.mark.parametrize("operation", [o for o in WITH_BODY if o.method == "POST"], ids=str)
+def test_what_need_not_be_said_may_be_null(operation: Operation) -> None:
+    """In what is changed null clears a field; where there is nothing yet it is as good as left out."""
+    assert operation.body_schema is not None
+    for shape in (resolved(s) for s in (operation.body_schema, *operation.body_schema.get("anyOf", ()))):
+        optional = shape.get("properties", {}).keys() - set(shape.get("required", ()))
+        assert [name for name in optional if not may_be_null(shape["properties"][name])] == []

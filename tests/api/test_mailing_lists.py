@@ -89,6 +89,13 @@ def test_a_change_leaves_what_it_does_not_name(lists: Lister, clock: Clock) -> N
     assert (cleared["qrcode_url"], cleared["type"], cleared["description"]) == (None, "friends", "Doors")
 
 
+@pytest.mark.parametrize("field", ["type", "is_suppression_list"])
+def test_null_says_nothing_of_a_new_list_and_is_refused_for_one_there_is(lists: Lister, field: str) -> None:
+    made = lists.who.post("/mailing-lists", {"description": "A", field: None}).json()
+    assert (made["type"], made["is_suppression_list"]) == ("manual", False)
+    assert list(faults(lists.who.put(f"/mailing-lists/{made['id']}", {field: None}))) == [field]
+
+
 @pytest.mark.parametrize(
     ("fields", "field"),
     [
@@ -99,9 +106,7 @@ def test_a_change_leaves_what_it_does_not_name(lists: Lister, clock: Clock) -> N
         ({"description": "x" * 301}, "description"),
         ({"description": "a\x00b"}, "description"),
         ({"type": "zapier"}, "type"),
-        ({"type": None}, "type"),
         ({"is_suppression_list": "yes"}, "is_suppression_list"),
-        ({"is_suppression_list": None}, "is_suppression_list"),
         ({"qrcode_url": "ftp://example.com"}, "qrcode_url"),
         ({"qrcode_url": "http://127.0.0.1/"}, "qrcode_url"),
         ({"sub_account_id": "x"}, "sub_account_id"),

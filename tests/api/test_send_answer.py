@@ -9,6 +9,7 @@ from traces import FORM, send_raw, traces
 
 from direct import TestClient
 from makers import Account, Clock, make_account, make_sub_account, people, person, postcard
+from quillpost.api.v2.send_body import SendPostcard
 from quillpost.database.tables import accounts, orders
 from quillpost.parts import Parts
 
@@ -249,6 +250,16 @@ def test_choices_of_the_call_are_kept(owner: Account, parts: Parts) -> None:
     assert (answer["font_size"], answer["handwriting_color"]) == ("small", "rgba(16,32,48,1)")
     assert answer["qrcode_url"] == "https://example.com/~FIRST_NAME~"
     assert column(parts, answer["id"], "allow_duplicates") is True
+
+
+def test_null_is_as_good_as_left_out(owner: Account) -> None:
+    """Typed clients write every field of theirs, those that nobody set too."""
+    unset = dict.fromkeys(SendPostcard.model_fields.keys() - {"recipients", "message"})
+    plain = owner.send(allow_duplicates=False)
+    explicit = owner.send(**unset, recipients=[person(address="8 Elm St")])
+    assert (explicit.status_code, explicit.headers.get("X-Ignored-Fields")) == (200, None), explicit.text
+    differ = {name for name, value in explicit.json().items() if plain.json()[name] != value}
+    assert differ <= {"id", "created_at", "updated_at", "recipients"}
 
 
 def test_what_means_nothing_is_named_and_ignored(owner: Account) -> None:

@@ -9,7 +9,15 @@ from typing import Annotated, Any, TypeVar
 from urllib.parse import parse_qsl
 
 from fastapi import Request
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+)
+from pydantic_core import CoreSchema, PydanticUseDefault, core_schema
 from python_multipart.multipart import parse_options_header
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, UploadFile
@@ -82,12 +90,31 @@ def _text(value: object) -> object:
     return str(value) if isinstance(value, FormText) else value
 
 
+class _NullIsLeftOut:
+    """Of a field with a default: null stands for that. Typed clients write what nobody has set as null."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_before_validator_function(self._read, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {"anyOf": [handler(schema), {"type": "null"}]}
+
+    def _read(self, value: object) -> object:
+        if value is None:
+            raise PydanticUseDefault
+        return value
+
+
 # Bounds stand before the reader: behind it the description would not show them. And they are whole in the
 # floating point in which a description has them.
 DIGITS = BeforeValidator(_number)
 Id = Annotated[int, Field(ge=1, lt=BEYOND_IDS), DIGITS]
 Whole = Annotated[int, DIGITS]
 Flag = Annotated[bool, BeforeValidator(_flag)]
+NULL_IS_LEFT_OUT = _NullIsLeftOut()
+Switch = Annotated[Flag, NULL_IS_LEFT_OUT]
 Text = Annotated[str, BeforeValidator(_text)]
 SoughtText = Annotated[Text, Field(json_schema_extra={"pattern": NO_NUL})]
 

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, AliasChoices, ConfigDict, Field
 from quillpost.accounts.rules import Caller
 from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.api.answers import answer, linked
-from quillpost.api.bodies import NOT_BLANK, Body, Flag, Id, SoughtText, Text
+from quillpost.api.bodies import NOT_BLANK, NULL_IS_LEFT_OUT, Body, Flag, Id, SoughtText, Switch, Text
 from quillpost.api.docs import BODY_ERRORS, errors
 from quillpost.api.idempotency import HOLDS_SECRET
 from quillpost.api.needs import AskedPage, InTx, Parts, SubAccountFilter, id_in_path, may
@@ -83,8 +83,10 @@ class NewMailingList(ListFields):
         description="What you call it.",
         examples=["Open house visitors"],
     )
-    type: schemas.ListType = Field("manual", description="Where its people come from.")
-    is_suppression_list: Flag = Field(False, description="Whoever is on it is mailed nothing.")
+    type: Annotated[schemas.ListType, NULL_IS_LEFT_OUT] = Field(
+        "manual", description="Where its people come from."
+    )
+    is_suppression_list: Switch = Field(False, description="Whoever is on it is mailed nothing.")
 
     def columns(self, parts: ServiceParts) -> dict[str, Any]:
         ours = {"type": self.type, "is_suppression_list": self.is_suppression_list}

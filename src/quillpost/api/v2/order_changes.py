@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field
 from quillpost.accounts.rules import Caller
 from quillpost.accounts.service import tenant
 from quillpost.api.answers import answer, header_text
-from quillpost.api.bodies import Body, Flag, Text
+from quillpost.api.bodies import Body, Switch, Text
 from quillpost.api.docs import BODY_ERRORS, errors
 from quillpost.api.needs import InTx, OneUnit, Parts, id_in_path, may
 from quillpost.api.route import PREFIX, V2Route
@@ -62,7 +62,7 @@ class Replay(Body):
     )
     schedule_for: Schedule = None
     metadata: Metadata = None
-    allow_duplicates: Flag = Field(
+    allow_duplicates: Switch = Field(
         True, description="False: addresses that had the same piece within 36 hours are left out."
     )
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, BeforeValidator, Field
 
-from quillpost.api.bodies import DIGITS, Body, Flag, FormText, Id, Text, Whole
+from quillpost.api.bodies import DIGITS, NULL_IS_LEFT_OUT, Body, Flag, FormText, Id, Switch, Text, Whole
 from quillpost.api.v2.inline_recipients import InlineRecipient, unknown_fields
 from quillpost.api.v2.notified import Notified
 from quillpost.audience.rules import LONGEST
@@ -59,7 +59,7 @@ Schedule = Annotated[
 class SendBody(Body):
     """What every send may say."""
 
-    preview: Flag = Field(False, description="Answer with PNG links; no order is made.")
+    preview: Switch = Field(False, description="Answer with PNG links; no order is made.")
     recipients: list[InlineRecipient] | None = Field(None, description="Whom to mail to, at most 5,000.")
     mailing_list_ids: Annotated[list[Id], Field(max_length=MOST_LISTS), BeforeValidator(_ids)] | None = Field(
         None,
@@ -92,10 +92,10 @@ class SendBody(Body):
         validation_alias=AliasChoices("message_template", "message_template_id"),
         description="A saved message with its settings; what the call says itself wins.",
     )
-    use_custom_background: Flag = Field(
+    use_custom_background: Switch = Field(
         True, description="False: neither the template's nor the sub account's background is printed."
     )
-    send_standard_mail: Flag = Field(False, description="Standard mail instead of first class; US only.")
+    send_standard_mail: Switch = Field(False, description="Standard mail instead of first class; US only.")
     handwriting_style: Whole | None = Field(
         None,
         validation_alias=AliasChoices("handwriting_style", "handwriting_style_id"),
@@ -141,8 +141,8 @@ class SendBody(Body):
         description="State or province.",
     )
     return_postal_code: Text | None = Field(None, max_length=LONGEST, description="ZIP or postal code.")
-    append_or_current_resident: Flag = Field(False, description='Adds "or current resident".')
-    allow_duplicates: Flag = Field(
+    append_or_current_resident: Switch = Field(False, description='Adds "or current resident".')
+    allow_duplicates: Switch = Field(
         False, description="Mail to addresses too that had the same piece within the last 36 hours."
     )
     schedule_for: Schedule = None
@@ -234,7 +234,9 @@ class SendCard(SendBody):
 class SendPostcard(SendCard):
     """A postcard to everyone in the audience."""
 
-    size: Literal["4x6", "6x9", "6x11"] = Field("4x6", description="Inches, finished.")
+    size: Annotated[Literal["4x6", "6x9", "6x11"], NULL_IS_LEFT_OUT] = Field(
+        "4x6", description="Inches, finished."
+    )
 
     def of_its_own(self) -> dict[str, Any]:
         return super().of_its_own() | {"size": self.size}

@@ -8,7 +8,7 @@ from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field
 from quillpost.accounts.rules import Caller
 from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.api.answers import answer, linked
-from quillpost.api.bodies import Body, Id, Text
+from quillpost.api.bodies import NULL_IS_LEFT_OUT, Body, Id, Text
 from quillpost.api.docs import BODY_ERRORS, errors
 from quillpost.api.idempotency import HOLDS_SECRET
 from quillpost.api.needs import AskedPage, InTx, Parts, SubAccountFilter, id_in_path, may
@@ -63,7 +63,7 @@ class NewWebhook(Body):
 
     url: Text = Field(max_length=2_000, description=TO, examples=["https://example.com/hook"])
     type: EventName = Field(validation_alias=EVENT_NAMES, description=OF, examples=["order_item.delivered"])
-    verb: Verb = Field("post", description=HOW)
+    verb: Annotated[Verb, NULL_IS_LEFT_OUT] = Field("post", description=HOW)
     description: Text | None = Field(None, max_length=500, description="Yours.")
     sub_account_id: Id | None = Field(None, description=ONLY_SUB_ACCOUNT)
     mailing_list_id: Id | None = Field(None, description=ONLY_LIST)
