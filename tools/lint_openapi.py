@@ -19,7 +19,7 @@ from quillpost.api.description import draw
 Json = dict[str, Any]
 
 ALWAYS = {"401", "403", "429", "503"}
-WITH_BODY = {"400", "409", "413", "415", "422"}
+WITH_BODY = {"400", "408", "409", "413", "415", "422"}
 COMPONENT = "#/components/schemas/"
 SAYS_WHAT_IT_IS = {"type", "$ref", "anyOf", "oneOf", "allOf", "enum", "const"}
 PROSE = ("operationId", "summary", "description", "tags")

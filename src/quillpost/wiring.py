@@ -38,6 +38,7 @@ from quillpost.kit.errors import NotReady
 from quillpost.kit.sealing import Sealer, load_or_create_key
 from quillpost.kit.signed_links import LinkSigner
 from quillpost.kit.turns import Turn
+from quillpost.orders import stored
 from quillpost.orders.materialising import MATERIALISE, materialise, materialise_again
 from quillpost.orders.service import SWEEP
 from quillpost.parts import Limits, Parts
@@ -216,6 +217,7 @@ def tasks(parts: Parts) -> list[Task]:
         Task("files.forget_expired", timed(forget_expired, db, shelf), every="23 * * * *"),
         Task("files.forget_orphans", timed(forget_orphans, db, shelf), every="37 3 * * *"),
         Task("idempotency.forget_expired", timed(idempotency.forget_expired, db), every="29 * * * *"),
+        Task("stored_sends.forget_expired", timed(stored.forget_expired, db), every="41 * * * *"),
         Task("accounts.forget_windows", partial(accounts.forget_windows, db), every="31 * * * *"),
     ]
 

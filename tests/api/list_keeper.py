@@ -7,8 +7,8 @@ from typing import Any
 import sqlalchemy as sa
 from httpx2 import Response
 
-from makers import Account, person
-from quillpost.database.tables import orders
+from makers import Account, make_live, person
+from quillpost.database.tables import orders, webhooks
 from quillpost.parts import Parts
 
 TAKEN = "This address is already on this mailing list."
@@ -79,3 +79,25 @@ def sent_to(parts: Parts, who: Account, list_id: int, *, status: str, mode: str 
             .values(mailing_list_ids=[list_id], status=status, mode=mode)
         )
     return order_id
+
+
+def subscribed(parts: Parts, who: Account, list_id: int, sub_account_id: int) -> list[int]:
+    """Subscriptions to the list's events: in each mode the account's and the sub account's."""
+    body = {"url": "https://example.com/hook", "type": "*", "mailing_list_id": list_id}
+    made = [
+        caller.post("/webhooks", body | {"sub_account_id": home})
+        for caller in (who, make_live(parts, who))
+        for home in (None, sub_account_id)
+    ]
+    return [int(answer.json()["id"]) for answer in made]
+
+
+def audiences(parts: Parts, hooks: Iterable[int]) -> list[tuple[int | None, int | None]]:
+    """Of each subscription: its list and its sub account."""
+    with parts.db.work() as tx:
+        found = tx.execute(
+            sa.select(webhooks.c.mailing_list_id, webhooks.c.sub_account_id)
+            .where(webhooks.c.id.in_(list(hooks)))
+            .order_by(webhooks.c.id)
+        )
+        return [(list_id, home) for list_id, home in found]

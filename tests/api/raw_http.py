@@ -8,7 +8,7 @@ from threading import Event, Thread
 from typing import Any
 
 import uvicorn
-from fastapi import FastAPI
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class _Server(uvicorn.Server):
 
 
 @contextmanager
-def real_server(app: FastAPI) -> Iterator[int]:
+def real_server(app: ASGIApp) -> Iterator[int]:
     """The application behind the server that the product runs; gives its port."""
     listener = socket.create_server(("127.0.0.1", 0))
     how: dict[str, Any] = {"log_config": None, "access_log": False, "server_header": False}
@@ -56,3 +56,35 @@ def ask(port: int, request: bytes) -> RawAnswer:
     first, *lines = head.decode("latin-1").split("\r\n")
     pairs = (each.partition(": ") for each in lines)
     return RawAnswer(int(first.split()[1]), {name.lower(): value for name, _, value in pairs}, body)
+
+
+def break_off(app: ASGIApp, head: bytes, body: bytes) -> None:
+    """Send exactly these bytes and, when the application has them all, be gone. Returns when it is done."""
+    has_all, is_done = Event(), Event()
+
+    async def watched(scope: Scope, receive: Receive, send: Send) -> None:
+        arrived = 0
+
+        async def count() -> Message:
+            nonlocal arrived
+            message = await receive()
+            arrived += len(message.get("body", b""))
+            if arrived == len(body):
+                has_all.set()
+            return message
+
+        if scope["type"] != "http":
+            await app(scope, receive, send)
+            return
+        if not body:
+            has_all.set()
+        try:
+            await app(scope, count, send)
+        finally:
+            is_done.set()
+
+    with real_server(watched) as port:
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as line:
+            line.sendall(head + body)
+            assert has_all.wait(20)
+        assert is_done.wait(20)

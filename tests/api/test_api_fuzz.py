@@ -33,7 +33,7 @@ LEEWAY: tuple[tuple[str, tuple[str, ...], str], ...] = (
         "whether the sub account, list or order that a query names exists",
         ("400",),
         "list_orders list_order_items list_mailing_lists list_recipients list_image_templates"
-        " list_message_templates list_webhooks",
+        " list_message_templates list_webhooks list_recipients_of",
     ),
     ("the same, and whether anything is looked for at all", ("400", "422"), "search_orders"),
     ("the same, and whether the end is before the start", ("400", "422"), "read_stats"),

@@ -58,5 +58,5 @@ def test_prices_abroad_count_into_the_average(owner: Account) -> None:
 
 def test_a_live_token_is_told_that_it_is_live(parts: Parts, http: TestClient) -> None:
     live = make_account(parts, http, "live@example.com", mode="live")
-    data = live.post("/estimate/postcard", postcard(return_address="1 Elm St")).json()["data"]
+    data = live.post("/estimate/postcard", postcard(return_address="1 Elm St, Waco, TX 76701")).json()["data"]
     assert data["test_mode"] is False

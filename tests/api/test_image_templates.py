@@ -134,6 +134,18 @@ def test_a_wrong_value_is_named(owner: Account, parts: Parts, changes: dict[str,
     assert traces(parts) == before
 
 
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [({"name": ""}, "name"), ({"name": None}, "name"), ({"type": "bad"}, "type"), ({"type": None}, "type")],
+)
+def test_a_wrong_change_is_named_by_its_field_alone(
+    owner: Account, changes: dict[str, Any], field: str
+) -> None:
+    refused = owner.put("/image-templates/1", changes)
+    assert (refused.status_code, list(refused.json()["errors"])) == (422, [field]), refused.text
+    assert len(refused.json()["errors"][field]) == 1
+
+
 def test_all_missing_fields_are_named_at_once(owner: Account) -> None:
     refused = owner.post("/image-templates", {})
     assert (refused.status_code, set(refused.json()["errors"])) == (422, {"type", "name", "image"})

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from list_keeper import NO_SUB_ACCOUNT, Lister, faults, ids, message, sent_to
+from list_keeper import NO_SUB_ACCOUNT, Lister, audiences, faults, ids, message, sent_to, subscribed
 
 from makers import Account, Clock, make_account, make_sub_account, make_teammate
 from quillpost.kit import tokens
@@ -109,6 +109,7 @@ def test_null_says_nothing_of_a_new_list_and_is_refused_for_one_there_is(lists: 
         ({"is_suppression_list": "yes"}, "is_suppression_list"),
         ({"qrcode_url": "ftp://example.com"}, "qrcode_url"),
         ({"qrcode_url": "http://127.0.0.1/"}, "qrcode_url"),
+        ({"qrcode_url": "https://example.com/%FRISTNAME%"}, "qrcode_url"),
         ({"sub_account_id": "x"}, "sub_account_id"),
         ({"sub_account_id": 2**63}, "sub_account_id"),
     ],
@@ -135,6 +136,18 @@ def test_a_lists_people_follow_it_into_another_sub_account(lists: Lister, parts:
     assert lists.read(list_id)["total_recipients"] == 2
     lists.put(f"/mailing-lists/{list_id}", {"sub_account_id": None})
     assert teammate.who.get("/recipients").json()["data"] == []
+
+
+def test_a_lists_subscriptions_follow_it_into_another_sub_account(lists: Lister, parts: Parts) -> None:
+    """Those of the whole account hear of it anyway, and stay."""
+    here, there = make_sub_account(parts, lists.who), make_sub_account(parts, lists.who, "Other")
+    list_id, other = lists.make(sub_account_id=here), lists.make(sub_account_id=here)
+    hooks = subscribed(parts, lists.who, list_id, here)
+    others = subscribed(parts, lists.who, other, here)
+    for home in (there, None):
+        assert lists.put(f"/mailing-lists/{list_id}", {"sub_account_id": home}).status_code == 200
+        assert audiences(parts, hooks) == [(list_id, None), (list_id, home)] * 2
+    assert audiences(parts, others) == [(other, None), (other, here)] * 2
 
 
 def test_the_sub_account_filters_lists(lists: Lister, parts: Parts) -> None:

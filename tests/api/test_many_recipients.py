@@ -110,6 +110,13 @@ def test_what_means_nothing_is_named_once(lists: Lister) -> None:
     assert answer.headers["X-Ignored-Fields"] == "recipients.*.fax, recipients.*.mailing_list, source"
 
 
+def test_the_lists_other_name_is_no_field_that_means_nothing(lists: Lister) -> None:
+    row = person(mailing_list=lists.make())
+    answer = lists.who.post(PATHS[0], [row, row])
+    assert "X-Ignored-Fields" not in answer.headers
+    assert answer.json()[1] == row | {"error": f"address: {TAKEN}"}
+
+
 @pytest.mark.parametrize(
     ("body", "field"),
     [

@@ -1,9 +1,9 @@
 """Merging lists and removing doubles."""
 
 import pytest
-from list_keeper import Lister, faults, ids
+from list_keeper import Lister, audiences, faults, ids, subscribed
 
-from makers import Account, Clock, make_sub_account
+from makers import Account, Clock, make_sub_account, make_teammate
 from quillpost.parts import Parts
 
 
@@ -98,3 +98,24 @@ def test_subscriptions_to_the_list_go_over_with_it(lists: Lister) -> None:
     hook = lists.who.post("/webhooks", body).json()["id"]
     lists.who.post(f"/mailing-lists/{source}/merge", {"into": target})
     assert lists.who.get(f"/webhooks/{hook}").json()["mailing_list_id"] == target
+
+
+def test_subscriptions_of_both_modes_and_of_everyone_go_over(lists: Lister, parts: Parts) -> None:
+    """Also those that whoever merges does not see."""
+    here, there = make_sub_account(parts, lists.who), make_sub_account(parts, lists.who, "Other")
+    source, target = lists.make(sub_account_id=here), lists.make(sub_account_id=here)
+    hooks = subscribed(parts, lists.who, source, here)
+    teammate = make_teammate(parts, lists.who, here)
+    assert teammate.post(f"/mailing-lists/{source}/merge", {"into": target}).status_code == 200
+    assert audiences(parts, hooks) == [(target, None), (target, here)] * 2
+    last = lists.make(sub_account_id=there)
+    assert lists.who.post(f"/mailing-lists/{target}/merge", {"into": last}).status_code == 200
+    assert audiences(parts, hooks) == [(last, None), (last, there)] * 2
+
+
+def test_a_sub_accounts_subscription_to_a_list_of_all_stays_its_own(lists: Lister, parts: Parts) -> None:
+    branch = make_sub_account(parts, lists.who)
+    source, target = lists.make(), lists.make()
+    hooks = subscribed(parts, lists.who, source, branch)
+    lists.who.post(f"/mailing-lists/{source}/merge", {"into": target})
+    assert audiences(parts, hooks) == [(target, None), (target, branch)] * 2

@@ -202,6 +202,23 @@ def test_a_wrong_value_is_named(
     assert how_many(service) == before
 
 
+@pytest.mark.parametrize(
+    ("changes", "field", "sentence"),
+    [
+        ({"name": ""}, "name", "This cannot be blank."),
+        ({"name": 5}, "name", "This must be a string."),
+        ({"name": "x" * 300}, "name", "At most 255 characters, please."),
+        ({"name": None}, "name", "This cannot be null."),
+        ({"type": None}, "type", "This cannot be null."),
+    ],
+)
+def test_a_wrong_change_is_named_by_its_field_alone(
+    writer: Account, changes: dict[str, Any], field: str, sentence: str
+) -> None:
+    refused = change(writer, save(writer).json()["id"], **changes)
+    assert (refused.status_code, refused.json()["errors"]) == (422, {field: [sentence]})
+
+
 def test_all_faults_are_named_at_once(writer: Account) -> None:
     refused = save(
         writer, type="giftcard", giftcard_amount=None, content="", qrcode_url="x", font_color="x"

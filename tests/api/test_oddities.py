@@ -21,6 +21,7 @@ from described import (
     resolved,
 )
 from httpx2 import Response
+from traces import traces
 
 from quillpost.database.embedded import EmbeddedPostgres
 
@@ -52,7 +53,7 @@ class Judge:
 
     def __init__(self, world: World, operation: Operation) -> None:
         self._world, self._operation = world, operation
-        self._before = world.traces()
+        self._before = traces(world.parts)
         self._unseen: list[str] = []
         self._faults: list[str] = []
 
@@ -68,12 +69,12 @@ class Judge:
         self._unseen.append(f"{str(name)[:60]}: {answer.status_code}")
         if may_change and answer.is_success:
             self._world.renew(self._operation)
-            self._unseen, self._before = [], self._world.traces()
+            self._unseen, self._before = [], traces(self._world.parts)
         return answer
 
     def _look(self) -> None:
         if self._unseen:
-            before, self._before = self._before, self._world.traces()
+            before, self._before = self._before, traces(self._world.parts)
             if self._before != before:
                 self._faults.append(f"left something behind: one of {self._unseen}")
             self._unseen = []

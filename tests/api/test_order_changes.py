@@ -120,8 +120,7 @@ def test_a_changed_message_must_fit_for_everyone(owner: Account, parts: Parts) -
     assert "longest values on the lists" in refused.json()["errors"]["message"][0]
 
 
-def test_a_change_is_priced_again(owner: Account, parts: Parts) -> None:
-    order = owner.send(recipients=people(2), message="Hello!").json()["id"]
+def raise_the_price(parts: Parts) -> None:
     with parts.db.work() as tx:
         tx.execute(
             sa.insert(prices).values(
@@ -129,10 +128,31 @@ def test_a_change_is_priced_again(owner: Account, parts: Parts) -> None:
                 valid_from=date(2026, 5, 4),
             )
         )  # fmt: skip
-    changed = owner.put(f"/orders/{order}", {"message": "Hello again!"}).json()
+
+
+@pytest.mark.parametrize("change", [{"message": "Hello again!"}, {"schedule_for": "2026-06-01T09:00:00Z"}])
+def test_a_change_is_priced_again(owner: Account, parts: Parts, change: dict[str, Any]) -> None:
+    order = owner.send(recipients=people(2), message="Hello!").json()["id"]
+    raise_the_price(parts)
+    changed = owner.put(f"/orders/{order}", change).json()
     assert (changed["order_total"], changed["grand_total"], changed["authorization_total"]) == (300, 300, 218)
     with parts.db.work() as tx:
         assert balances(tx, read_order(tx, order)) == {"credit": -300, "held": 300, "earned": 0}
+
+
+@pytest.mark.parametrize(
+    "change", [{}, {"metadata": {"a": 1}}, {"message": "Hello!"}, {"schedule_for": "2026-06-01T09:00:00Z"}]
+)
+def test_what_mails_the_same_at_the_same_time_costs_the_same(
+    owner: Account, parts: Parts, change: dict[str, Any]
+) -> None:
+    when = "2026-06-01T09:00:00Z"
+    order = owner.send(recipients=people(2), message="Hello!", schedule_for=when).json()["id"]
+    raise_the_price(parts)
+    assert owner.put(f"/orders/{order}", change).json()["order_total"] == 218
+    with parts.db.work() as tx:
+        assert balances(tx, read_order(tx, order)) == {"credit": -218, "held": 218, "earned": 0}
+        assert set(tx.execute(sa.select(items.c.price_cents)).scalars()) == {109}
 
 
 def test_warnings_are_those_of_the_new_words(owner: Account) -> None:
@@ -224,7 +244,7 @@ def test_a_replay_is_a_new_order_of_the_same_creative(
         owner, parts, clock,
         recipients=[person(custom10="x", dob="01/31/1990")], mailing_list_ids=[number],
         front_image_url=art.picture(), metadata={"n": 1.0}, qrcode_url="https://example.com",
-        return_address="1 Elm St", handwriting_style=2,
+        return_address="1 Elm St, Waco, TX 76701", handwriting_style=2,
     )  # fmt: skip
     fetched = len(art.requests)
     first = owner.get(f"/orders/{order}").json()

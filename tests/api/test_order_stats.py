@@ -6,6 +6,7 @@ import pytest
 from written_orders import write_orders
 
 from makers import Account, Clock, carry_on, make_sub_account, make_teammate, person
+from quillpost.api.v2.shapes import dollars
 from quillpost.parts import Parts
 
 NOTHING = {
@@ -41,6 +42,14 @@ def test_the_pieces_of_all_orders_are_added_up(owner: Account, parts: Parts, clo
 def test_money_is_shown_as_a_person_reads_it(owner: Account, parts: Parts) -> None:
     write_orders(parts, owner.id, 10, pieces=1_234)
     assert owner.get("/orders/stats").json()["total_cost"] == "$13,450.60"
+
+
+@pytest.mark.parametrize(
+    ("cents", "shown"),
+    [(0, "$0.00"), (-5, "-$0.05"), (-195, "-$1.95"), (-123_456, "-$1,234.56"), (5, "$0.05")],
+)
+def test_the_sign_stands_before_the_dollars(cents: int, shown: str) -> None:
+    assert dollars(cents) == shown
 
 
 @pytest.mark.parametrize(

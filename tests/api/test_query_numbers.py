@@ -11,7 +11,10 @@ from makers import Account, make_account
 from quillpost.database.embedded import EmbeddedPostgres
 from quillpost.web import create_app
 
-NUMBERS = {"page", "items_per_page", "limit", "per_page", "sub_account_id", "sub_account", "order_id"}
+NUMBERS = {
+    "page", "items_per_page", "limit", "per_page", "sub_account_id", "sub_account", "order_id",
+    "mailing_list",
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

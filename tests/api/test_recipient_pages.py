@@ -1,12 +1,19 @@
 """Pages of recipients: of one list, of all, and of those who changed."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+import sqlalchemy as sa
+from httpx2 import Response
 from list_keeper import NO_SUB_ACCOUNT, Lister, faults, ids, message
+from waiting import wait_until
 
 from direct import TestClient
-from makers import Account, Build, Clock, make_account, make_sub_account
+from makers import Account, Build, Clock, make_account, make_sub_account, person
+from quillpost.audience import joining
+from quillpost.audience.lists import lock_lists
+from quillpost.parts import Parts
 from quillpost.web import create_app
 
 PATHS: list[Callable[[int], str]] = [
@@ -90,6 +97,50 @@ def test_whoever_follows_a_list_asks_for_what_changed(lists: Lister, clock: Cloc
     assert list(faults(lists.who.get(PATHS[0](list_id) + "?updated_since=yesterday"))) == ["updated_since"]
 
 
+def moved_by(name: str, lists: Lister, list_id: int) -> Callable[[], Response]:
+    """A call that writes a recipient of the list."""
+    [someone] = lists.fill(list_id, "1 Main St")
+    other = lists.make()
+    lists.fill(other, "9 Main St")
+    row = person(mailing_list_id=list_id, address="2 Main St")
+    calls = {
+        "add": lambda: lists.who.post("/recipients", row),
+        "add many": lambda: lists.who.post("/recipients_multi", [row]),
+        "change": lambda: lists.put(f"/recipients/{someone}", {"name": "Changed"}),
+        "merge": lambda: lists.who.post(f"/mailing-lists/{other}/merge", {"into": list_id}),
+    }
+    return calls[name]
+
+
+@pytest.mark.parametrize("name", ["add", "add many", "change", "merge"])
+def test_a_change_that_waited_for_another_is_later_than_it(
+    lists: Lister, parts: Parts, clock: Clock, name: str
+) -> None:
+    """Whoever follows the list may have seen the other one by then, and asks for what came after."""
+    list_id = lists.make()
+    call = moved_by(name, lists, list_id)
+    with ThreadPoolExecutor(1) as elsewhere:
+        with parts.db.work() as tx:
+            lock_lists(tx, [list_id])
+            waiting = elsewhere.submit(call)
+            holder = tx.execute(sa.text("select pg_backend_pid()")).scalar_one()
+            wait_until(lambda: waits_for(parts, holder))
+            clock.advance(minutes=1)
+            seen = joining.add_recipient(tx, list_id, person(address="3 Main St"), clock=parts.clock)
+        assert waiting.result().is_success
+    page = lists.who.get(PATHS[0](list_id), params={"updated_since": seen.updated_at.isoformat()}).json()
+    assert len(page["data"]) == 2
+
+
+def waits_for(parts: Parts, holder: int) -> bool:
+    """Whether some connection waits for a lock that this one holds."""
+    asked = sa.text(
+        "select count(*) from pg_locks where not granted and :holder = any(pg_blocking_pids(pid))"
+    )
+    with parts.db.work() as tx:
+        return bool(tx.execute(asked, {"holder": holder}).scalar_one())
+
+
 def test_all_recipients_are_listed_newest_first_and_filtered(lists: Lister, stranger: Account) -> None:
     one, two = lists.make(), lists.make()
     first = lists.add(one, email="Jane@example.com").json()["id"]
@@ -105,6 +156,8 @@ def test_all_recipients_are_listed_newest_first_and_filtered(lists: Lister, stra
     assert found("") == [third, second, first]
     assert found("email=JANE@example.com") == [third, first]
     assert found(f"mailing_list_id={two}") == [third, second]
+    assert found(f"mailing_list={two}") == [third, second]
+    assert found(f"mailing_list_id={one}&mailing_list={two}") == [first]
     assert found(f"mailing_list_id={two}&email=jane@example.com") == [third]
     assert found("email=nobody@example.com") == []
     page = lists.who.get("/recipients?limit=2&page=2").json()
@@ -112,15 +165,24 @@ def test_all_recipients_are_listed_newest_first_and_filtered(lists: Lister, stra
     assert page["links"]["prev"] == f"{BASE}/recipients?limit=2&page=1"
     assert page["data"][0]["mailing-list"]["id"] == page["data"][0]["mailing_list"]["id"] == one
     assert list(faults(lists.who.get("/recipients?mailing_list_id=x"))) == ["mailing_list_id"]
+    assert list(faults(lists.who.get("/recipients?mailing_list=x"))) == ["mailing_list"]
+    assert lists.who.get("/recipients?mailing_list=999").status_code == 400
     assert list(faults(lists.who.get("/recipients?email=%00"))) == ["email"]
 
 
 def test_the_sub_account_filters_recipients(lists: Lister, build: Build) -> None:
     parts = build()
     branch = make_sub_account(parts, lists.who)
-    lists.fill(lists.make(), "1 Main St")
-    mine = lists.fill(lists.make(sub_account_id=branch), "1 Main St", "2 Main St")
+    of_none, of_branch = lists.make(), lists.make(sub_account_id=branch)
+    lists.fill(of_none, "1 Main St")
+    mine = lists.fill(of_branch, "1 Main St", "2 Main St")
     for name in ("sub_account_id", "sub_account"):
         page = lists.who.get(f"/recipients?{name}={branch}").json()
         assert (ids(page["data"]), page["meta"]["total"]) == (mine[::-1], 2)
+        for list_id, total in ((of_none, 0), (of_branch, 2)):
+            page = lists.who.get(f"/mailing-lists/{list_id}/recipients?{name}={branch}").json()
+            assert (len(page["data"]), page["total"]) == (total, total)
+    assert message(lists.who.get(f"/mailing-lists/{of_none}/recipients?sub_account_id=999")) == (
+        400, NO_SUB_ACCOUNT,
+    )  # fmt: skip
     assert message(lists.who.get("/recipients?sub_account_id=999")) == (400, NO_SUB_ACCOUNT)

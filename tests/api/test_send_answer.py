@@ -176,6 +176,38 @@ def test_the_return_address_falls_back_to_the_sub_account_then_to_the_account(
     assert owner.send(return_address="  ").json()["return_address"] == "PO Box 1"
 
 
+@pytest.mark.parametrize(
+    ("given", "missing"),
+    [
+        ({"return_address": "7 Elm St"}, ["return_city", "return_state", "return_postal_code"]),
+        ({"return_address": "7 Elm St", "return_state": "TX"}, ["return_city", "return_postal_code"]),
+        ({"return_address": "7 Elm St", "return_city": "Waco"}, ["return_state", "return_postal_code"]),
+        ({"return_state": "TX"}, ["return_address", "return_city", "return_postal_code"]),
+        (HOME | {"return_city": None}, ["return_city"]),
+        (HOME | {"return_postal_code": ""}, ["return_postal_code"]),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("mode", ["test", "live"])
+def test_half_a_return_address_is_refused(
+    parts: Parts, http: TestClient, mode: str, given: dict[str, str], missing: list[str]
+) -> None:
+    caller = make_account(parts, http, "half@example.com", mode=mode)
+    refused = caller.send(**given)
+    assert (refused.status_code, list(refused.json()["errors"])) == (422, missing), refused.text
+
+
+def test_a_return_address_may_stand_on_one_line_or_abroad(owner: Account) -> None:
+    names = ("return_address", "return_address2", "return_city", "return_province", "return_postal_code")
+    whole = owner.send(return_address="7 Elm St, Austin, Texas 78701", return_address2="Unit 2").json()
+    assert [whole[name] for name in names] == ["7 Elm St", "Unit 2", "Austin", "TX", "78701"]
+    abroad = {
+        "return_address": "1 Rue Roy", "return_city": "Laval", "return_state": "QC",
+        "return_postal_code": "H7A 0A1",
+    }  # fmt: skip
+    sent = owner.send(**abroad).json()
+    assert [sent[name] for name in names] == ["1 Rue Roy", None, "Laval", "QC", "H7A 0A1"]
+
+
 def test_live_mail_without_any_return_address_is_refused(parts: Parts, http: TestClient) -> None:
     live = make_account(parts, http, "live@example.com", mode="live")
     before = traces(parts)

@@ -17,7 +17,7 @@ from makers import (
     person,
     postcard,
 )
-from quillpost.database.tables import ledger_moves
+from quillpost.database.tables import ledger_moves, mailing_lists
 from quillpost.parts import Parts
 
 SAME = "Another recipient of this order has the same address."
@@ -230,6 +230,8 @@ def test_a_preview_shows_the_first_of_the_lists_who_can_be_mailed(owner: Account
     assert pictures == [owner.http.get(url).content for url in to_zoe.json()["data"]["previews"]]
     first = owner.send(recipients=None, mailing_list_ids=[number], preview=True, preview_recipient=0)
     assert first.status_code == 200
+    second = owner.send(recipients=None, mailing_list_ids=[number], preview=True, preview_recipient=1)
+    assert "people of lists are not" in second.json()["errors"]["preview_recipient"][0]
     refused = owner.send(recipients=None, mailing_list_ids=[nobody], preview=True)
     assert list(refused.json()["errors"]) == ["mailing_list_ids"]
 
@@ -277,6 +279,24 @@ def test_the_code_of_a_list_is_printed_when_the_call_has_none(owner: Account, pa
     assert sent["qrcode_url"] == "https://example.com/list"
     own = owner.send(recipients=None, mailing_list_ids=[number], qrcode_url="https://example.com/own").json()
     assert own["qrcode_url"] == "https://example.com/own"
+
+
+@pytest.mark.parametrize("url", ["https://example.com/%FRISTNAME%", "http://127.0.0.1/"])
+def test_a_wrong_code_of_a_list_is_told_of_the_list(owner: Account, parts: Parts, url: str) -> None:
+    """Such as one that was kept before codes were checked as they are now."""
+    good, bad = make_list(owner, [person()]), make_list(owner, [person()])
+    with parts.db.work() as tx:
+        tx.execute(sa.update(mailing_lists).where(mailing_lists.c.id == bad).values(qrcode_url=url))
+    refused = owner.send(recipients=None, mailing_list_ids=[good, bad])
+    assert refused.status_code == 422
+    [[field, [told]]] = refused.json()["errors"].items()
+    assert (field, told.endswith(f" (the qrcode_url of list {bad})")) == ("mailing_list_ids", True)
+
+
+def test_the_code_of_a_list_may_hold_variables(owner: Account) -> None:
+    url = "https://example.com/~FIRST_NAME~"
+    number = make_list(owner, [person()], qrcode_url=url)
+    assert owner.send(recipients=None, mailing_list_ids=[number]).json()["qrcode_url"] == url
 
 
 def test_a_cancelled_order_makes_no_pieces_of_its_lists_and_gives_the_money_back(

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from traces import metadata_text, postcard_with, send_raw, traces
 
-from makers import Account, count_rows, postcard
+from makers import Account, postcard
 from quillpost.parts import Parts
 
 LIMIT = 8_192
@@ -58,11 +58,11 @@ def test_the_limit_counts_bytes_of_compact_utf_8(owner: Account, parts: Parts, l
 
 @pytest.mark.parametrize("wrong", ["[]", '["a"]', '"text"', "5", "true", "1.5"])
 def test_metadata_that_is_no_object_is_refused(owner: Account, parts: Parts, wrong: str) -> None:
-    before = count_rows(parts)
+    before = traces(parts)
     refused = send_raw(owner, postcard_with("metadata", wrong))
     assert refused.status_code == 422
     assert refused.json()["errors"] == {"metadata": ["metadata must be a JSON object of key/value pairs."]}
-    assert count_rows(parts) == before
+    assert traces(parts) == before
 
 
 @pytest.mark.parametrize(("opening", "closing"), [('{"a":', "}"), ("[", "]")])

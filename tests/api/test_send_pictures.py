@@ -45,13 +45,16 @@ def test_a_good_picture_is_kept_with_the_order(
     assert parts.shelf.store.get(kept) == picture("PNG")
 
 
-def test_a_background_that_is_not_wanted_is_not_fetched(
-    owner: Account, parts: Parts, gallery: StandIn
-) -> None:
-    url = gallery.url("/not-wanted.png")
-    answer = owner.send(custom_background_image=url, use_custom_background=False).json()
-    assert answer["custom_background_url"] is None
+def test_a_background_that_is_not_wanted_is_not_fetched(owner: Account, gallery: StandIn) -> None:
+    saved = {"type": "postcard", "name": "Saved", "content": "Hi!"}
+    saved["custom_background_url"] = gallery.url("/not-wanted.png")
+    template = owner.post("/message-templates", saved).json()["id"]
+    common = {"message_template": template, "use_custom_background": False}
+    assert owner.send(**common).json()["custom_background_url"] is None
+    own = gallery.url("/own.png")
+    assert owner.send(**common, custom_background_image=own).json()["custom_background_url"] == own
     assert not any(b"not-wanted" in request for request in gallery.requests)
+    assert any(b"/own.png" in request for request in gallery.requests)
 
 
 @pytest.mark.parametrize("field", ["front_image_url", "custom_background_image"])

@@ -7,9 +7,10 @@ from urllib.parse import urlsplit
 import pikepdf
 import pytest
 from PIL import Image, ImageOps
+from traces import traces
 
 from direct import TestClient
-from makers import Account, Clock, count_rows, person
+from makers import Account, Clock, person, rows_of_all
 from quillpost.composition.hands.catalogue import STYLES
 from quillpost.composition.pdf.raster import rasterise
 from quillpost.creative.images import HEAVY_AT_ONCE, heavy_work
@@ -29,7 +30,7 @@ def path_of(url: str) -> str:
 def test_a_preview_answers_with_two_pictures_that_open_without_a_token(
     owner: Account, parts: Parts, http: TestClient
 ) -> None:
-    before = count_rows(parts)
+    before = rows_of_all(parts)
     shown = owner.send(preview=True)
     assert shown.status_code == 200
     body = shown.json()
@@ -44,7 +45,9 @@ def test_a_preview_answers_with_two_pictures_that_open_without_a_token(
         assert picture.headers["Content-Type"] == "image/png"
         assert picture.content.startswith(PNG)
     assert pictures[0].content != pictures[1].content
-    assert count_rows(parts) == before | {"files": before["files"] + 2}
+    after = rows_of_all(parts)
+    assert after == before | {"files": after["files"]}
+    assert after["files"][0] == before["files"][0] + 2
 
 
 def test_the_links_end_after_seven_days_and_the_files_go(
@@ -134,11 +137,11 @@ def test_the_print_file_is_in_the_chosen_hand(owner: Account, http: TestClient) 
 
 
 def test_a_preview_for_a_recipient_that_is_not_there_is_refused(owner: Account, parts: Parts) -> None:
-    before = count_rows(parts)
+    before = traces(parts)
     refused = owner.send(preview=True, preview_recipient=1)
     assert refused.status_code == 422
     assert list(refused.json()["errors"]) == ["preview_recipient"]
-    assert count_rows(parts) == before
+    assert traces(parts) == before
 
 
 @pytest.mark.parametrize("size", ["4x6", "6x9", "6x11"])

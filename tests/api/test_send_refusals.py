@@ -166,7 +166,7 @@ def test_a_field_whose_name_is_half_a_character_is_refused(owner: Account, parts
     ("changes", "field"),
     [
         ({"recipients": []}, "recipients"),
-        ({"return_name": "Dana", "return_city": "Austin"}, "return_address"),
+        ({"return_city": "Austin", "return_state": "TX", "return_postal_code": "78701"}, "return_address"),
         ({"recipients": None}, "recipients"),
         ({"recipients": None, "mailing_list_ids": []}, "recipients"),
         ({"message": None, "front_image_url": "https://example.com/a.png"}, "message"),

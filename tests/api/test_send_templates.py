@@ -287,5 +287,5 @@ def test_the_return_address_is_the_calls_then_the_sub_accounts_then_the_accounts
     assert (sent["return_address"], sent["return_province"]) == ("9 Branch Rd", "TX")
     named = owner.send(sub_account_id=number, return_name="Dana").json()
     assert (named["return_name"], named["return_address"]) == ("Dana", "9 Branch Rd")
-    own = owner.send(sub_account_id=number, return_address="1 Own Rd").json()
-    assert (own["return_address"], own["return_province"]) == ("1 Own Rd", None)
+    own = owner.send(sub_account_id=number, return_address="1 Own Rd, Tulsa, OK 74101").json()
+    assert (own["return_address"], own["return_province"]) == ("1 Own Rd", "OK")

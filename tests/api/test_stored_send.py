@@ -5,9 +5,12 @@ from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
 
 import pytest
+import sqlalchemy as sa
 from traces import FORM, traces
 
-from makers import Account, make_sub_account, make_teammate, person, postcard
+from makers import Account, Clock, make_sub_account, make_teammate, person, postcard
+from quillpost import wiring
+from quillpost.database.tables import stored_sends
 from quillpost.parts import Parts
 
 BASE = "http://quillpost.test/api/v2"
@@ -45,7 +48,8 @@ def test_every_piece_can_be_stored(owner: Account, piece: str) -> None:
 def test_looking_ahead_sends_nothing(owner: Account, parts: Parts) -> None:
     path = stored(owner)
     before = traces(parts)
-    assert owner.call("HEAD", path).status_code == 200
+    head = owner.call("HEAD", path)
+    assert (head.status_code, "Content-Length" in head.headers) == (200, False)
     for name in ("Purpose", "Sec-Purpose", "X-Moz"):
         looked = owner.get(path, headers={name: "prefetch"})
         assert (looked.status_code, "Nothing was sent" in looked.json()["message"]) == (200, True)
@@ -122,3 +126,51 @@ def test_a_byte_order_mark_is_forgotten(owner: Account) -> None:
     )
     path = urlsplit(kept.json()["stored_send_url"]).path.removeprefix("/api/v2")
     assert owner.get(path).status_code == 200
+
+
+def forget(parts: Parts) -> None:
+    """The job, as a worker runs it."""
+    (job,) = (task for task in wiring.tasks(parts) if task.name == "stored_sends.forget_expired")
+    assert job.every is not None
+    job.run()
+
+
+def test_what_was_sent_leaves_no_second_copy_of_its_recipients(owner: Account, parts: Parts) -> None:
+    path = stored(owner)
+    first = owner.get(path)
+    with parts.db.work() as tx:
+        assert tx.execute(sa.select(stored_sends.c.body)).scalar_one() == ""
+    assert owner.get(path).content == first.content
+
+
+def test_ninety_days_after_it_was_stored_or_sent_it_is_gone(
+    owner: Account, parts: Parts, clock: Clock
+) -> None:
+    waiting, sent, sent_late = stored(owner), stored(owner), stored(owner)
+    assert owner.get(sent).status_code == 200
+    clock.advance(days=60)
+    late = owner.get(sent_late)
+    clock.advance(days=29)
+    forget(parts)
+    assert {owner.call("HEAD", path).status_code for path in (waiting, sent, sent_late)} == {200}
+    clock.advance(days=2)
+    forget(parts)
+    for path in (waiting, sent):
+        gone = owner.get(path)
+        assert (gone.status_code, gone.json()) == (404, {"message": "Not Found"})
+    assert owner.get(sent_late).content == late.content
+    assert owner.get("/orders").json()["meta"]["total"] == 2
+    clock.advance(days=60)
+    forget(parts)
+    assert owner.get(sent_late).status_code == 404
+
+
+def test_a_preview_that_is_looked_at_stays(owner: Account, parts: Parts, clock: Clock) -> None:
+    path = stored(owner, preview=True)
+    for _ in range(2):
+        clock.advance(days=60)
+        forget(parts)
+        assert owner.get(path).json()["success"] is True
+    clock.advance(days=91)
+    forget(parts)
+    assert owner.get(path).status_code == 404

@@ -9,7 +9,7 @@ from typing import Any
 import structlog
 from httpx2 import Response
 
-from makers import Account, count_rows, postcard
+from makers import Account, postcard, rows_of_all
 from quillpost.kit.logs import configure_logs
 from quillpost.parts import Parts
 
@@ -17,9 +17,9 @@ JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"
 
 
-def traces(parts: Parts) -> tuple[dict[str, int], list[str]]:
+def traces(parts: Parts) -> tuple[dict[str, tuple[int, int]], list[str]]:
     """Every row and every file; a refused call must not change them."""
-    return count_rows(parts), list(parts.shelf.store.keys(""))
+    return rows_of_all(parts), sorted(parts.shelf.store.keys(""))
 
 
 def send_raw(sender: Account, body: bytes | str, content_type: str = JSON) -> Response:

@@ -14,7 +14,7 @@ import pytest
 from operator_commands import Quillpost
 
 from direct import TestClient
-from makers import Account, Clock, carry_on, count_rows
+from makers import Account, Clock, carry_on, rows_of_all
 from quillpost import wiring
 from quillpost.cli.ground import schema_of
 from quillpost.database import archive, dump
@@ -34,7 +34,7 @@ class Saved:
     orders: list[dict[str, object]]
     items: list[dict[str, object]]
     files: dict[str, bytes]
-    rows: dict[str, int]
+    rows: dict[str, tuple[int, int]]
     secret: str
 
     @property
@@ -59,7 +59,7 @@ def saved(
         orders=_orders(owner),
         items=_items(owner),
         files=_files(parts),
-        rows=count_rows(parts),
+        rows=rows_of_all(parts),
         secret=hook.json()["secret"],
     )
 
@@ -92,7 +92,7 @@ def test_everything_comes_back_into_an_empty_home(
             assert _orders(same) == saved.orders
             assert _items(same) == saved.items
             assert _files(parts) == saved.files
-            assert count_rows(parts) == saved.rows
+            assert rows_of_all(parts) == saved.rows
             assert _secret(parts) == saved.secret
             carry_on(parts, clock, seconds=40)
             assert {item["status"] for item in _items(same)} == {"Delivered"}, "the work does not go on"

@@ -16,7 +16,6 @@ from quillpost.audience.rules import (
     examine,
     examine_alone,
     examine_one,
-    whereabouts,
     written,
 )
 from quillpost.audience.states import CODES, STATES, state_code
@@ -164,10 +163,36 @@ def test_a_double_on_one_line_is_a_double() -> None:
 
 
 @pytest.mark.parametrize(
-    "difference", [{"address": "13 Main St"}, {"address2": "Apt 2"}, {"postal_code": "78702"}]
+    ("here", "there"),
+    [
+        ({}, {"address": "13 Main St"}),
+        ({}, {"address2": "Apt 2"}),
+        ({}, {"postal_code": "78702"}),
+        ({"address": "1 22nd St"}, {"address": "12 2nd St"}),
+        ({"address": "1-22 Elm St"}, {"address": "12/2 Elm St"}),
+        ({"address2": "Bldg 1 12"}, {"address2": "Bldg 11 2"}),
+        ({"address": "12 ถนนดี", "country": "TH"}, {"address": "12 ถนนดุ", "country": "TH"}),
+        ({"address": "12 गली", "country": "IN"}, {"address": "12 गला", "country": "IN"}),
+    ],
 )
-def test_another_door_is_no_double(difference: dict[str, str]) -> None:
-    assert refusals(person(), person(**difference)) == [None, None]
+def test_another_door_is_no_double(here: dict[str, str], there: dict[str, str]) -> None:
+    assert refusals(person(**here), person(**there)) == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("emails", "told"),
+    [
+        ((None, "b@x.org"), [None, DOUBLE]),
+        (("a@x.org", "a@x.org"), [None, DOUBLE]),
+        (("a@x.org", None), [None, None]),
+        (("a@x.org", "b@x.org", "a@x.org"), [None, None, DOUBLE]),
+    ],
+)
+def test_whom_an_e_mail_may_bar_alone_is_no_sure_double(
+    emails: tuple[str | None, ...], told: list[str | None]
+) -> None:
+    """Whether the first is mailed is known later: where not, the address is the next one's."""
+    assert refusals(*(person(email=email) for email in emails)) == told
 
 
 def test_every_double_is_refused_and_none_is_lost() -> None:
@@ -276,7 +301,11 @@ def test_a_person_is_written_as_it_was_given() -> None:
     [
         ({"name": "Joe"}, ("12 Main St", "Apt 4", "Austin", "TX", "78701")),
         ({"address": "9 Oak Ave"}, ("9 Oak Ave", "Apt 4", "Austin", "TX", "78701")),
-        ({"address": "9 Oak Ave, Dallas, TX 75201"}, ("9 Oak Ave", "Apt 4", "Dallas", "TX", "75201")),
+        ({"address": "9 Oak Ave, Dallas, TX 75201"}, ("9 Oak Ave", None, "Dallas", "TX", "75201")),
+        (
+            {"address": "9 Oak Ave, Dallas, TX 75201", "address2": "Apt 9", "city": None},
+            ("9 Oak Ave", "Apt 9", "Dallas", "TX", "75201"),
+        ),
         (
             {"address": "9 Oak Ave, Waco, TX 76701", "city": "Dallas"},
             ("9 Oak Ave, Waco, TX 76701", "Apt 4", "Dallas", "TX", "78701"),
@@ -290,42 +319,20 @@ def test_a_change_keeps_what_it_does_not_name(given: dict[str, Any], place: tupl
     assert found.address_key == examine_one(written(found)).address_key
 
 
+@pytest.mark.parametrize("country", [{}, {"country": None}, {"country": " usa "}])
+def test_a_whole_address_at_home_replaces_one_abroad(country: dict[str, Any]) -> None:
+    abroad = one(country="CA", province="ON", postal_code="K1A 0B1", city="Ottawa", address2="Apt 5")
+    found = changed(abroad, {"address": "9 Oak Ave, Dallas, TX 75201"} | country)
+    assert found == examine_one(person(address="9 Oak Ave", city="Dallas", postal_code="75201"))
+
+
+def test_a_line_beside_another_country_is_not_taken_apart() -> None:
+    line = "9 Oak Ave, Dallas, TX 75201"
+    found = changed(one(), {"address": line, "country": "CA"})
+    assert (found.address, found.city, found.country) == (line, "Austin", "CA")
+
+
 def test_a_change_that_leaves_nothing_to_reach_is_refused() -> None:
     with pytest.raises(Invalid):
         changed(one(), {"address": None})
     assert changed(one(email="jane@example.com"), {"address": None}).address_key is None
-
-
-@pytest.mark.parametrize(
-    "row",
-    [
-        person(),
-        {"address": "12 MAIN ST, Austin, TX 78701-1234"},
-        {"address": "12 main st.", "postal_code": "78701"},
-    ],
-)
-def test_a_whole_address_is_known_by_its_key(row: dict[str, Any]) -> None:
-    assert whereabouts(row).address_key == one().address_key
-
-
-def test_of_a_street_the_rest_stays_open() -> None:
-    where = whereabouts({"address": "12 Main St.", "province": "Texas", "country": "us"})
-    assert (where.street, where.address_key) == ("12MAINST", None)
-    assert where.parts == {"province": "TX", "country": "US"}
-
-
-@given(st.text(max_size=LONGEST), st.text(max_size=LONGEST), st.text(max_size=LONGEST))
-def test_an_address_has_a_key_that_an_index_takes(address: str, address2: str, code: str) -> None:
-    row = {"address": address, "address2": address2, "postal_code": code, "city": "X", "country": "CN"}
-    found, _ = examine_alone(row)
-    assert len((found.address_key or "").encode()) <= 2_000
-    assert examine_alone(row)[0].address_key == found.address_key
-
-
-def test_long_addresses_that_end_differently_differ() -> None:
-    rows = [
-        {"address": "x" * 300, "address2": "y" * 300, "postal_code": code, "city": "X", "country": "CN"}
-        for code in ("1", "2")
-    ]
-    first, second = examine(rows)
-    assert first.address_key != second.address_key

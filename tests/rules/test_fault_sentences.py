@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import pytest
 from fastapi.exceptions import RequestValidationError
-from pydantic import Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError
 
 from quillpost.api.bodies import Body, Id, Text
 from quillpost.api.errors import invalid_of, response_for
@@ -16,6 +16,7 @@ class Note(Body):
     title: Text | None = Field(None, max_length=5)
     ids: Annotated[list[Id], Field(max_length=2)] | None = None
     body: dict[str, Id] | None = None
+    either: Annotated[Text, Field(max_length=5), AfterValidator(str.strip)] | bool | list[Id] = True
 
 
 def faults_of(values: dict[str, Any]) -> Any:
@@ -42,6 +43,27 @@ def test_only_the_part_of_the_request_is_left_out_of_a_path() -> None:
     sent = [fault | {"loc": ("body", *fault["loc"])} for fault in found]
     answer = json.loads(response_for(RequestValidationError(sent)).body)
     assert list(answer["errors"]) == ["body.query", "body.path"] == list(invalid_of(found).fields)
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ("sixsix", {"either": ["At most 5 characters, please.", "This must be true or false.",
+                               "This must be an array."]}),
+        ([0], {"either": ["This must be a string.", "This must be true or false."],
+               "either.0": ["Input should be greater than or equal to 1."]}),
+    ],
+)  # fmt: skip
+def test_which_of_several_types_was_tried_is_nobodys_field(value: Any, told: dict[str, list[str]]) -> None:
+    assert invalid_of(faults_of({"either": value})).fields == told
+
+
+def test_a_union_with_null_does_not_ask_for_null() -> None:
+    found = [
+        {"type": "bool_type", "loc": ("name", "bool"), "msg": "Input should be a valid boolean"},
+        {"type": "none_required", "loc": ("name", "none"), "msg": "Input should be None"},
+    ]
+    assert invalid_of(found).fields == {"name": ["This must be true or false."]}
 
 
 def test_a_fault_of_the_whole_body_is_named_so() -> None:

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from quillpost import events, jobs
 from quillpost.accounts.rules import Caller
-from quillpost.audience.rules import examine
+from quillpost.audience.rules import examine_one
 from quillpost.database import Tx
 from quillpost.database.bulk import insert_rows
 from quillpost.database.tables import items, ledger_moves, mailing_lists, orders, recipients, sub_accounts
@@ -76,7 +76,7 @@ def add_people(parts: Parts, list_id: int, whom: Sequence[dict[str, Any]]) -> No
 
 def columns(row: dict[str, Any]) -> dict[str, Any]:
     """A person as the columns of a recipient or of an item."""
-    [someone] = examine([row])
+    someone = examine_one(row)
     custom = {f"custom{place}": text for place, text in enumerate(someone.custom, start=1)}
     return {name: custom[name] if name in custom else getattr(someone, name) for name in PERSON_COLUMNS}
 

@@ -69,9 +69,10 @@ def test_everyone_with_an_address_and_a_price_is_mailed(parts: Parts, owner: Cal
 
 
 def test_who_has_no_address_or_no_price_is_undeliverable(parts: Parts, owner: Caller) -> None:
-    asked = reach(parts, owner, make_list(parts, owner, [person(), NO_ADDRESS, ABROAD]))
+    half = person(address="9 Elm St", postal_code=None)
+    asked = reach(parts, owner, make_list(parts, owner, [person(), NO_ADDRESS, ABROAD, half]))
     assert tally(parts, owner, asked) == Tally(
-        pieces=1, cents=109, undeliverable=2, duplicates=0, suppressed=0
+        pieces=1, cents=109, undeliverable=3, duplicates=0, suppressed=0
     )
 
 
@@ -194,8 +195,32 @@ def test_of_several_reasons_the_first_is_told(parts: Parts, owner: Caller) -> No
     mail(parts, owner, everything)
     first, second = make_list(parts, owner, [everything, NO_ADDRESS]), make_list(parts, owner, [everything])
     found = tally(parts, owner, reach(parts, owner, first, second))
-    assert found == Tally(pieces=0, cents=0, undeliverable=1, duplicates=1, suppressed=1)
-    assert refusals(parts, owner, [everything, everything]) == [SUPPRESSED, SAME_ADDRESS]
+    assert found == Tally(pieces=0, cents=0, undeliverable=1, duplicates=0, suppressed=2)
+    assert refusals(parts, owner, [everything, everything]) == [SUPPRESSED, SUPPRESSED]
+
+
+def test_of_doubles_that_are_repeats_the_first_says_so(parts: Parts, owner: Caller) -> None:
+    mail(parts, owner, person())
+    twice = [person(email="a@example.com"), person(email="b@example.com")]
+    assert refusals(parts, owner, twice) == [REPEATED, SAME_ADDRESS]
+
+
+def test_whose_e_mail_is_barred_leaves_the_address_to_the_next(parts: Parts, owner: Caller) -> None:
+    make_list(parts, owner, [{"email": "Barred@example.com"}], suppresses=True)
+    barred = person(name="Barred", email="barred@example.com")
+    ada, bob = person(name="Ada", email="ada@example.com"), person(name="Bob")
+    lists = [make_list(parts, owner, [someone]) for someone in (barred, ada, bob)]
+    asked = reach(parts, owner, *lists)
+    assert tally(parts, owner, asked) == Tally(
+        pieces=1, cents=109, undeliverable=0, duplicates=1, suppressed=1
+    )
+    with parts.db.transaction(tenant(owner)) as tx:
+        shown = listed.first_person(tx, asked)
+    assert shown == examine([ada])[0]
+    assert tally(parts, owner, reach(parts, owner, *lists[:2])).pieces == 1
+    judged = refusals(parts, owner, [barred, barred, ada, bob, ada])
+    assert judged == [SUPPRESSED, SUPPRESSED, None, SAME_ADDRESS, SAME_ADDRESS]
+    assert refusals(parts, owner, [bob, barred, ada]) == [None, SUPPRESSED, SAME_ADDRESS]
 
 
 def test_two_sends_at_one_moment_do_not_both_reach_an_address(parts: Parts, owner: Caller) -> None:

@@ -1,5 +1,6 @@
 """An order's lists become items: once, counted, paid for and told."""
 
+from datetime import timedelta
 from typing import Any
 
 import psycopg
@@ -91,6 +92,15 @@ def test_everyone_refused_is_visible_with_the_reason_and_free(parts: Parts, owne
         assert (item.code is not None) == mailed
 
 
+def test_whose_e_mail_is_barred_leaves_the_address_to_the_next(parts: Parts, owner: Caller) -> None:
+    make_list(parts, owner, [{"email": "barred@example.com"}], suppresses=True)
+    barred = person(email="barred@example.com")
+    first, second = make_list(parts, owner, [barred]), make_list(parts, owner, [person()])
+    order_id = make_order(parts, owner, first, second)
+    make(parts, order_id)
+    assert [item.failure for item in item_rows(parts, order_id)] == [SUPPRESSED, None]
+
+
 def test_an_order_counts_its_items_and_costs_what_they_cost(parts: Parts, owner: Caller) -> None:
     order_id = make_order(
         parts,
@@ -149,13 +159,39 @@ def test_each_item_is_told_once_and_inline_ones_not_again(parts: Parts, owner: C
     ]
 
 
-def test_lists_count_the_pieces_that_go_to_them(parts: Parts, owner: Caller) -> None:
+def test_lists_count_the_pieces_that_go_to_them(parts: Parts, owner: Caller, clock: Clock) -> None:
     busy, idle = make_list(parts, owner, [*people(3), ONLY_MAIL]), make_list(parts, owner, people(1))
     for _ in range(2):
         make(parts, make_order(parts, owner, busy, idle, allow_duplicates=True))
+    assert sends(parts) == {busy: (0, None), idle: (0, None)}  # nothing has gone yet
+    clock.advance(seconds=REVIEW.seconds)
+    mailed_at = clock.now()
+    for _ in range(2):
+        review.sweep(parts.db, parts.worlds, now=clock.now())
+        clock.advance(seconds=1)
+    assert sends(parts) == {busy: (6, mailed_at), idle: (0, None)}
+
+
+def test_lists_count_nothing_of_what_is_not_mailed(parts: Parts, owner: Caller, clock: Clock) -> None:
+    whom = make_list(parts, owner, people(3))
+    cancelled, later, now = (
+        make_order(parts, owner, whom, allow_duplicates=True, due_at=clock.now() + wait)
+        for wait in (REVIEW, timedelta(days=365), REVIEW)
+    )
+    for order_id in (cancelled, later, now):
+        make(parts, order_id)
+    with parts.db.transaction(tenant(owner)) as tx:
+        service.cancel(tx, cancelled, now=clock.now())
+    barred = make_list(parts, owner, people(1), suppresses=True)
+    clock.advance(seconds=REVIEW.seconds)
+    review.sweep(parts.db, parts.worlds, now=clock.now())
+    assert sends(parts) == {whom: (2, clock.now()), barred: (0, None)}
+
+
+def sends(parts: Parts) -> dict[int, tuple[int, Any]]:
+    """How many pieces went to each list, and when the last did."""
     with parts.db.work() as tx:
-        found = {row.id: (row.total_sends, row.last_send) for row in tx.execute(sa.select(mailing_lists))}
-    assert found == {busy: (6, parts.clock()), idle: (0, None)}
+        return {row.id: (row.total_sends, row.last_send) for row in tx.execute(sa.select(mailing_lists))}
 
 
 def test_a_second_run_changes_nothing(parts: Parts, owner: Caller) -> None:

@@ -152,6 +152,64 @@ def test_a_letter_made_only_from_a_pdf_needs_just_the_audience_and_the_pdf(
     assert faults(owner, piece, message_template=saved, **AUDIENCE) == []
 
 
+def beside_a_pdf(art: ArtHouse) -> dict[str, Any]:
+    """All that a cover would show, none of it to be had."""
+    return {
+        "message": "Hi!",
+        "front_image_url": art.url("/gone-front"),
+        "image_template": 999,
+        "additional_pages": art.url("/gone-pages"),
+        "qrcode_url": "https://example.com",
+        "font_size": "large",
+        "use_custom_background": False,
+    }
+
+
+COVER = (
+    "additional_pages, font_size, front_image_url, image_template, message, qrcode_url, use_custom_background"
+)
+
+
+@pytest.mark.parametrize("piece", LETTERS)
+@pytest.mark.parametrize("verb", ["send", "estimate"])
+def test_a_letter_made_only_from_a_pdf_uses_no_cover(
+    owner: Account, art: ArtHouse, piece: str, verb: str
+) -> None:
+    body = {"pdf_only_url": art.letter(), **AUDIENCE, **beside_a_pdf(art)}
+    plain = owner.post(
+        f"/{verb}/{piece}", {"pdf_only_url": art.letter(), "allow_duplicates": True, **AUDIENCE}
+    )
+    sent = owner.post(f"/{verb}/{piece}", body | {"allow_duplicates": True})
+    assert (sent.status_code, sent.headers["X-Ignored-Fields"]) == (200, COVER)
+    assert not any(b"/gone-" in request for request in art.requests)
+    if verb == "send":
+        assert sent.headers["X-Warnings"] == "The PDF is the whole letter: the message is not printed."
+        shown = ("front_image", "image_template_id", "qrcode_url", "font_size", "authorization_total")
+        assert [sent.json()[name] for name in shown] == [plain.json()[name] for name in shown]
+        assert sent.json()["qrcode_url"] is None
+
+
+@pytest.mark.parametrize("piece", LETTERS)
+def test_a_templates_pdf_is_the_whole_letter_too(owner: Account, art: ArtHouse, piece: str) -> None:
+    saved = template(
+        owner, piece, content="", pdf_only_url=art.letter(), qrcode_url="https://example.com/saved"
+    )
+    body = beside_a_pdf(art) | {"message": " "}
+    sent = call(owner, piece, message_template=saved, **AUDIENCE, **body)
+    assert sent.status_code == 200, sent.text
+    assert sent.headers["X-Ignored-Fields"] == COVER.replace(" message,", "")
+    assert sent.json()["qrcode_url"] is None
+    assert "X-Warnings" not in sent.headers
+
+
+def test_a_hand_beside_a_pdf_writes_an_envelope_that_has_no_window(owner: Account, art: ArtHouse) -> None:
+    hand = {"handwriting_style": 2, "handwriting_color": "red", "handwriting_realism": False}
+    windowed, closed = (call(owner, p, pdf_only_url=art.letter(), **AUDIENCE, **hand) for p in LETTERS)
+    assert windowed.headers["X-Ignored-Fields"] == ", ".join(sorted(hand))
+    assert (windowed.json()["style"], closed.json()["style"]) == (1, 2)
+    assert "X-Ignored-Fields" not in closed.headers
+
+
 @pytest.mark.parametrize("piece", CARDS)
 def test_a_card_does_not_use_a_pdf(owner: Account, art: ArtHouse, piece: str) -> None:
     sent = call(owner, piece, message="Hi!", pdf_only_url=art.url("/gone"), **AUDIENCE)

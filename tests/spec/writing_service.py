@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psycopg
 
@@ -21,11 +22,14 @@ class Writer:
 
 
 @contextmanager
-def writing_service(postgres: EmbeddedPostgres, template: str, home: Path) -> Iterator[Writer]:
+def writing_service(
+    postgres: EmbeddedPostgres, template: str, home: Path, **unusual: Any
+) -> Iterator[Writer]:
     name = f"writing_{home.parent.name}_{home.name}".replace("-", "_").lower()
     with psycopg.connect(postgres.conninfo("postgres"), autocommit=True) as admin:
         admin.execute(f'create database "{name}" template {template} strategy file_copy')
-        settings = wiring.Settings.model_validate({"home": home, "calls_a_minute": 1_000_000})
+        usual = {"home": home, "calls_a_minute": 1_000_000}
+        settings = wiring.Settings.model_validate(usual | unusual)
         parts = wiring.build(settings, postgres.conninfo(name), clock=Clock().now)
         with TestClient(create_app(parts), base_url="http://quillpost.test") as http:
             owner = make_account(parts, http, "owner@example.com")

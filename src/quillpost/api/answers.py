@@ -23,6 +23,12 @@ def answer(content: Any, *, status: int = 200, headers: Mapping[str, str] | None
     )
 
 
+def unmeasured(response: Response) -> Response:
+    """The answer to a HEAD for which nothing is drawn: how long the body of the GET would be is not known."""
+    del response.headers["Content-Length"]
+    return response
+
+
 def header_text(text: str) -> str:
     """Callers' own words may stand in a header: plain ASCII, on one line, not endless."""
     plain = text[:LONGEST_HEADER].encode("ascii", "backslashreplace").decode()

@@ -3,7 +3,8 @@
 import asyncio
 import re
 import sys
-from collections.abc import AsyncGenerator, Sequence
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 from urllib.parse import parse_qsl
@@ -153,10 +154,9 @@ async def understand(request: Request, *, takes_files: bool = False) -> Request:
         return request
     kind = _kind(request)
     if kind == "application/json" or kind.endswith("+json"):
-        # A large body takes its time; the loop has others to serve.
-        value = await run_in_threadpool(_json, body) if len(body) > LARGE_BODY else _json(body)
+        value = await _apart(_json, body)
     elif kind == "application/x-www-form-urlencoded":
-        value = _form(body)
+        value = await _apart(_form, body)
     elif kind == MULTIPART and takes_files:
         value = await _form_with_files(body, _boundary(request))
     elif kind == MULTIPART:
@@ -170,6 +170,11 @@ async def understand(request: Request, *, takes_files: bool = False) -> Request:
     understood._body = understood.raw = body
     understood.understood = value
     return understood
+
+
+async def _apart(read: Callable[[bytes], Given], body: bytes) -> Given:
+    """A large body takes its time; the loop has others to serve."""
+    return await run_in_threadpool(read, body) if len(body) > LARGE_BODY else read(body)
 
 
 async def essence(request: Request) -> bytes:
@@ -225,8 +230,8 @@ def _form(body: bytes) -> dict[str, FormText]:
 
 
 def _once_each(pairs: Sequence[tuple[str, Given]]) -> dict[str, Given]:
-    names = [name for name, _ in pairs]
-    twice = next((name for name in names if names.count(name) > 1), None)
+    times = Counter(name for name, _ in pairs)
+    twice = next((name for name, count in times.items() if count > 1), None)
     if twice is not None:
         raise Invalid({twice: ["This field is given twice."]})
     return dict(pairs)

@@ -25,12 +25,16 @@ EXPLAINED: dict[int, tuple[str, type[Failure]]] = {
     403: ("The token lacks the scope, or is limited to a sub account.", Failure),
     404: ("Unknown, or another account's.", Failure),
     405: ("This method is not allowed here.", Failure),
-    409: ("The idempotency key is in use, or was used with another body.", Failure),
+    408: ("The body came too slowly.", Failure),
+    409: (
+        "The idempotency key is in use or was used with another body; or someone was faster: try again.",
+        Failure,
+    ),
     413: ("The body is over the limit.", Failure),
     415: ("The body is neither JSON nor a form.", Failure),
     422: ("Something in the request is wrong.", ValidationFailure),
     429: ("Too many calls in this minute; see Retry-After.", Failure),
-    503: ("Storage or database out of reach; nothing was half-written.", Failure),
+    503: ("Storage or database out of reach, or too much at once; nothing was half-written.", Failure),
 }
 
 ALWAYS = (401, 403, 429, 503)
@@ -50,4 +54,4 @@ def _explained(text: str, shape: type[Failure]) -> dict[str, Any]:
     return {"description": text, "content": {"application/json": {"schema": schema}}}
 
 
-BODY_ERRORS = (400, 409, 413, 415, 422)
+BODY_ERRORS = (400, 408, 409, 413, 415, 422)

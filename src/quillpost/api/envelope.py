@@ -23,6 +23,10 @@ SECURITY = {
 }
 
 
+HUNG_UP = 499
+"""What proxies count a request under whose caller left before there was an answer."""
+
+
 class Envelope:
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -45,6 +49,7 @@ class Envelope:
         with structlog.contextvars.bound_contextvars(request=request_id):
             try:
                 await self._app(scope, receive, sealed)
+                status = status or HUNG_UP
             except Exception:
                 log.exception("request.failed", path=_route(scope))
                 if status:

@@ -1,6 +1,7 @@
 """How failures look on the wire. Nothing deeper knows HTTP."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import structlog
@@ -31,6 +32,7 @@ STATUS: Mapping[type[errors.QuillpostError], int] = {
 PLAIN = {
     404: "Not Found",
     405: "This method is not allowed here.",
+    408: "The body came too slowly. Send it again over a faster line, or less at once.",
     413: "The body is larger than this service accepts.",
     415: "Send application/json (or a form where every field is a single value).",
 }
@@ -50,9 +52,13 @@ SENTENCES = {
 # A text that may also be null is measured by the second, as an array is.
 TOO_LONG = ("string_too_long", "too_long")
 
+STEP = re.compile(r"[A-Za-z0-9_-]+")
+BRANCHES = frozenset({"none", "bool", "int", "float", "str"})
+"""Steps of a path that are no field's: which of several types a value was read as. Others are no `STEP`."""
+
 
 class WrongBody(Exception):
-    """A body that cannot be read at all: too large, or of a type we do not take."""
+    """A body that cannot be read at all: too large, too slow, or of a type we do not take."""
 
     def __init__(self, status: int, message: str | None = None) -> None:
         self.status = status
@@ -73,7 +79,9 @@ def response_for(failure: Exception) -> Response:
             headers=_headers(failure),
         )
     if isinstance(failure, WrongBody):
-        return answer({"message": failure.message}, status=failure.status)
+        # Whoever still sends a body that nobody reads is not listened to any longer.
+        headers = {"Connection": "close"} if failure.status == 408 else {}
+        return answer({"message": failure.message}, status=failure.status, headers=headers)
     if isinstance(failure, HTTPException):
         message = PLAIN.get(failure.status_code, str(failure.detail))
         return answer({"message": message}, status=failure.status_code, headers=failure.headers)
@@ -89,9 +97,16 @@ def invalid_of(found: Any, *, skip: int = 0) -> errors.Invalid:
     """Validation errors by the dotted path of their field but for its first steps, in plain words."""
     faults: dict[str, list[str]] = {}
     for fault in list(found)[:MOST_FAULTS]:
-        path = ".".join(map(str, fault["loc"][skip:]))
-        faults.setdefault(path or "body", []).append(_sentence(fault))
+        told, sentence = faults.setdefault(_path(fault["loc"][skip:]) or "body", []), _sentence(fault)
+        # That it is not null either helps nobody who has been told what it should be.
+        if sentence not in told and not (told and fault["type"] == "none_required"):
+            told.append(sentence)
     return errors.Invalid(faults)
+
+
+def _path(steps: Iterable[str | int]) -> str:
+    """The field's alone: where a value may be of several types, each has its fault at the same path."""
+    return ".".join(step for step in map(str, steps) if STEP.fullmatch(step) and step not in BRANCHES)
 
 
 def _sentence(fault: Mapping[str, Any]) -> str:

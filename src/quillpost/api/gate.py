@@ -9,7 +9,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from quillpost.accounts import service as accounts
 from quillpost.accounts.rules import Allowance
-from quillpost.api.bodies import whole_number
+from quillpost.api.arrival import MOST, Grow, Held, HungUp, whole_body
 from quillpost.api.errors import WrongBody, response_for
 from quillpost.api.route import PREFIX
 from quillpost.kit.errors import QuillpostError, Throttled, Unauthenticated
@@ -27,21 +27,31 @@ class Gate:
         self._app = app
         self._parts = parts
         self._room = asyncio.Semaphore(ROOM)
+        self._held = Held(MOST * parts.limits.body_bytes)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or not _is_guarded(scope["path"]):
             await self._app(scope, receive, send)
             return
-        try:
-            async with self._room:
-                allowance = await self._admit(scope)
-            if allowance.is_spent:
-                raise Throttled(retry_after=allowance.resets_in)
-            # A body that trickles in keeps nobody waiting but its sender.
-            body = await self._whole_body(scope, receive)
-        except (QuillpostError, WrongBody) as refusal:
-            await response_for(refusal)(scope, receive, send)
-            return
+        with self._held.share() as grow:
+            try:
+                body = await self._let_in(scope, receive, grow)
+            except HungUp:
+                return
+            except (QuillpostError, WrongBody) as refusal:
+                await response_for(refusal)(scope, receive, send)
+                return
+            await self._serve(scope, _replayed(body, receive), send)
+
+    async def _let_in(self, scope: Scope, receive: Receive, grow: Grow) -> bytes:
+        async with self._room:
+            allowance = await self._admit(scope)
+        if allowance.is_spent:
+            raise Throttled(retry_after=allowance.resets_in)
+        # A body that trickles in keeps nobody waiting but its sender.
+        return await whole_body(scope, receive, largest=self._parts.limits.body_bytes, grow=grow)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with AsyncExitStack() as stay:
             await stay.enter_async_context(self._room)
 
@@ -49,7 +59,7 @@ class Gate:
                 await stay.aclose()  # all is done: whoever reads slowly keeps nobody else out
                 await send(message)
 
-            await self._app(scope, _replayed(body, receive), send_outside)
+            await self._app(scope, receive, send_outside)
 
     async def _admit(self, scope: Scope) -> Allowance:
         state = scope.setdefault("state", {})
@@ -68,22 +78,6 @@ class Gate:
             raise
         state["who"], state["allowance"] = who, allowance
         return allowance
-
-    async def _whole_body(self, scope: Scope, receive: Receive) -> bytes:
-        """The body, cut off at the limit whatever length it claims to have."""
-        limit = self._parts.limits.body_bytes
-        declared = whole_number(Headers(scope=scope).get("content-length", "0"))
-        if declared is not None and declared > limit:
-            raise WrongBody(413)
-        pieces, size = [], 0
-        while True:
-            message = await receive()
-            pieces.append(message.get("body", b""))
-            size += len(pieces[-1])
-            if size > limit:
-                raise WrongBody(413)
-            if not message.get("more_body"):
-                return b"".join(pieces)
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:

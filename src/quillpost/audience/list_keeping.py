@@ -1,7 +1,9 @@
 """Making, changing, merging and ending mailing lists."""
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -23,10 +25,17 @@ from quillpost.database.tables import recipients, webhooks
 from quillpost.kit import tokens
 from quillpost.kit.errors import Invalid, NotFound, Refused
 from quillpost.kit.sealing import Sealer
+from quillpost.kit.times import Clock
 
-# Orders of the other mode are not the caller's to see, but both modes share the lists.
-_PAST_THE_MODE = sa.text("select current_setting('app.mode'), set_config('app.mode', '', true)")
-_BACK_TO_THE_MODE = sa.text("select set_config('app.mode', :mode, true)")
+# Orders and subscriptions of the other mode are not the caller's to see, but both modes share the lists; and
+# the whole account may listen to a list of a sub account.
+_PAST_THE_LIMITS = sa.text(
+    """select current_setting('app.mode') as mode, current_setting('app.sub_account_id') as sub_account,
+              set_config('app.mode', '', true), set_config('app.sub_account_id', '', true)"""
+)
+_BACK_TO_THE_LIMITS = sa.text(
+    "select set_config('app.mode', :mode, true), set_config('app.sub_account_id', :sub_account, true)"
+)
 _WAITING_ORDER = sa.text(
     """select id from orders
         where status in ('reviewing', 'paused') and mailing_list_ids @> array[cast(:list as bigint)]
@@ -92,7 +101,7 @@ def make_list(
 def change_list(
     tx: Tx, who: Caller, list_id: int, changes: Mapping[str, Any], *, now: datetime
 ) -> MailingList:
-    """The list with these values; its recipients follow it into another sub account."""
+    """The list with these values; its recipients and subscriptions follow it into another sub account."""
     known = _locked(tx, list_id, against_sends=True)
     values = dict(changes)
     if values.get("is_suppression_list") and not known.is_suppression_list:
@@ -106,6 +115,7 @@ def change_list(
                 .where(recipients.c.mailing_list_id == list_id)
                 .values(sub_account_id=values["sub_account_id"])
             )
+            _move_subscriptions(tx, known, replace(known, sub_account_id=values["sub_account_id"]), now=now)
     update_list(tx, list_id, values | {"updated_at": now})
     return read_list(tx, list_id)
 
@@ -131,8 +141,11 @@ def end_list(tx: Tx, list_id: int) -> None:
     delete_list(tx, list_id)
 
 
-def merge_lists(tx: Tx, source_id: int, target_id: int, *, now: datetime) -> MailingList:
-    """Everyone of the one goes into the other, doubles aside, and the emptied list is deleted."""
+def merge_lists(tx: Tx, source_id: int, target_id: int, *, clock: Clock) -> MailingList:
+    """Everyone of the one goes into the other, doubles aside, and the emptied list is deleted.
+
+    The clock is read when both lists are in our hands, as whoever puts people on a list does.
+    """
     if source_id == target_id:
         raise Invalid({"into": ["A list cannot be merged into itself."]})
     found = lock_lists(tx, (source_id, target_id), against_sends=True)
@@ -140,8 +153,8 @@ def merge_lists(tx: Tx, source_id: int, target_id: int, *, now: datetime) -> Mai
         raise NotFound
     if target_id not in found:
         raise Refused(UNKNOWN_LIST)
-    target = found[target_id]
-    if target.is_suppression_list != found[source_id].is_suppression_list:
+    source, target, now = found[source_id], found[target_id], clock()
+    if target.is_suppression_list != source.is_suppression_list:
         raise Invalid({"into": ["A suppression list is merged with suppression lists alone."]})
     _require_unused(tx, source_id)
     for drop in (_DROP_ADDRESSES_THERE, _DROP_EMAILS_THERE):
@@ -151,9 +164,7 @@ def merge_lists(tx: Tx, source_id: int, target_id: int, *, now: datetime) -> Mai
         .where(recipients.c.mailing_list_id == source_id)
         .values(mailing_list_id=target_id, sub_account_id=target.sub_account_id, updated_at=now)
     )
-    tx.execute(
-        sa.update(webhooks).where(webhooks.c.mailing_list_id == source_id).values(mailing_list_id=target_id)
-    )
+    _move_subscriptions(tx, source, target, now=now)
     delete_list(tx, source_id)
     update_list(tx, target_id, {"updated_at": now})
     return read_list(tx, target_id)
@@ -187,10 +198,30 @@ def _home(tx: Tx, who: Caller, sub_account_id: int | None) -> int | None:
     return home
 
 
+@contextmanager
+def _past_the_limits(tx: Tx) -> Iterator[None]:
+    """Meanwhile the transaction sees all of the account. A failure ends it anyway."""
+    was = tx.execute(_PAST_THE_LIMITS).one()
+    yield
+    tx.execute(_BACK_TO_THE_LIMITS, {"mode": was.mode, "sub_account": was.sub_account})
+
+
+def _move_subscriptions(tx: Tx, was: MailingList, becomes: MailingList, *, now: datetime) -> None:
+    """Whoever listens to the one list listens to the other.
+
+    A sub account's subscription goes where the list goes: where it was, no mail is sent to the list any more.
+    """
+    values: dict[str, Any] = {"mailing_list_id": becomes.id, "updated_at": now}
+    if was.sub_account_id != becomes.sub_account_id:
+        home = sa.literal(becomes.sub_account_id, sa.BigInteger())
+        values["sub_account_id"] = sa.case((webhooks.c.sub_account_id.is_not(None), home))
+    with _past_the_limits(tx):
+        tx.execute(sa.update(webhooks).where(webhooks.c.mailing_list_id == was.id).values(**values))
+
+
 def _require_unused(tx: Tx, list_id: int) -> None:
-    mode, _ = tx.execute(_PAST_THE_MODE).one()
-    order_id = tx.execute(_WAITING_ORDER, {"list": list_id}).scalar()
-    tx.execute(_BACK_TO_THE_MODE, {"mode": mode})
+    with _past_the_limits(tx):
+        order_id = tx.execute(_WAITING_ORDER, {"list": list_id}).scalar()
     if order_id is not None:
         raise Refused(f"Order {order_id} waits to be sent to this list: cancel it first, or let it go.")
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
@@ -29,10 +30,19 @@ LONGEST_STATE = 4
 """Words in the name of a state."""
 EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
 
+ADDRESS = ("address", "address2", "city", "province", "postal_code", "country")
+NOT_A_LETTER = re.compile(r"[\W_]")
+BESIDE_A_LETTER = re.compile(r"(?<!\d) | (?!\d)")
+OPTIONAL_POINTS = range(10, 37)
+"""The combining classes of Hebrew and Arabic vowel points: most people leave them out."""
+SELECTORS = re.compile("[\u034f\u180b-\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef]")
+"""Marks that nobody sees, or that only choose another form of the letter before them."""
+
 NO_ADDRESS = "There is no mailing address, only an e-mail."
+HALF_AN_ADDRESS = "The address lacks its city, state or ZIP code."
 NO_PRICE = "There is no price for this piece to {}."
-SAME_ADDRESS = "Another recipient of this order has the same address."
 SUPPRESSED = "This address is on a suppression list."
+SAME_ADDRESS = "Another recipient of this order has the same address."
 REPEATED = "The same piece went to this address less than 36 hours ago."
 """Why someone gets no piece, in the order in which it is asked; the braces stand for a country."""
 
@@ -57,6 +67,14 @@ class Person:
     address_key: str | None = None
     refusal: str | None = None
 
+    @property
+    def can_be_mailed(self) -> bool:
+        """Whether there is a whole address."""
+        needed = [self.address, self.city]
+        if self.country == HOME:
+            needed += [self.province, self.postal_code]
+        return None not in needed
+
 
 Row = Mapping[str, str | None]
 """What a caller wrote of one person, by our field names."""
@@ -65,18 +83,23 @@ Faults = dict[str, list[str]]
 
 
 def examine(rows: Sequence[Row]) -> list[Person]:
-    """Everyone in order, or `Invalid` with all faults. Doubles within the order are refused, not lost."""
+    """Everyone in order, or `Invalid` with all faults. Doubles within the order are refused, not lost.
+
+    A suppression list may bar the e-mail of the first at an address and leave the address to the next. So a
+    double is sure only where whatever bars one before it bars it too; the others are judged after that.
+    """
     faults: Faults = {}
     people: list[Person] = []
-    seen: set[str] = set()
+    seen: dict[str, set[str | None]] = {}
     for index, row in enumerate(rows):
         person = _person(row, f"recipients.{index}.", faults)
         if person.address is None:
             person = replace(person, refusal=NO_ADDRESS)
         if (key := person.address_key) is not None:
-            if key in seen:
+            emails = seen.setdefault(key, set())
+            if None in emails or person.email in emails:
                 person = replace(person, refusal=SAME_ADDRESS)
-            seen.add(key)
+            emails.add(person.email)
         people.append(person)
     if faults:
         raise Invalid(faults)
@@ -85,16 +108,19 @@ def examine(rows: Sequence[Row]) -> list[Person]:
 
 def examine_one(row: Row) -> Person:
     """Someone for a list, or `Invalid` with all faults, by the names of the fields alone."""
-    person, faults = examine_alone(row)
+    person, faults = examine_alone(row, may_lack=True)
     if faults:
         raise Invalid(faults)
     return person
 
 
-def examine_alone(row: Row) -> tuple[Person, Faults]:
-    """Someone for a list, and what is wrong: where one is refused, the others go on."""
+def examine_alone(row: Row, *, may_lack: bool = False) -> tuple[Person, Faults]:
+    """Someone, and what is wrong: where one is refused, the others go on.
+
+    On a list an address may lack what is not known yet; it is not mailed to until it is whole.
+    """
     faults: Faults = {}
-    return _person(row, "", faults), faults
+    return _person(row, "", faults, may_lack=may_lack), faults
 
 
 def changed(known: Person, given: Row) -> Person:
@@ -102,12 +128,12 @@ def changed(known: Person, given: Row) -> Person:
 
     An address given whole on one line replaces every part of the old one that is not named beside it.
     """
-    row = {**written(known), **given}
-    if given.get("address") and not any(given.get(part) for part in ("city", "province", "postal_code")):
-        alone: dict[str, str | None] = dict.fromkeys(TEXTS) | {"address": given["address"]}
+    alone = {part: (given.get(part) or "").strip() or None for part in ADDRESS}
+    is_apart = any(alone[part] for part in ("city", "province", "postal_code"))
+    if not is_apart and _country(alone["country"], "", {}) == HOME:
         _split_one_line(alone)
-        row |= {name: text for name, text in alone.items() if text is not None}
-    return examine_one(row)
+    is_whole = not is_apart and alone["city"] is not None
+    return examine_one({**written(known), **given, **(alone if is_whole else {})})
 
 
 def written(person: Person) -> dict[str, str | None]:
@@ -152,7 +178,7 @@ def whereabouts(row: Row) -> Whereabouts:
     )
 
 
-def _person(row: Row, prefix: str, faults: Faults) -> Person:
+def _person(row: Row, prefix: str, faults: Faults, *, may_lack: bool = False) -> Person:
     given = {name: (row.get(name) or "").strip() or None for name in TEXTS}
     for name, text in given.items():
         if text is not None and len(text) > LONGEST:
@@ -167,8 +193,8 @@ def _person(row: Row, prefix: str, faults: Faults) -> Person:
         if given["email"] is None:
             faults[f"{prefix}address"] = ["Give an address, or at least an email."]
     elif country == HOME:
-        _check_home(given, prefix, faults)
-    elif given["city"] is None:
+        _check_home(given, prefix, faults, may_lack=may_lack)
+    elif given["city"] is None and not may_lack:
         faults[f"{prefix}city"] = ["An address needs a city."]
     return Person(
         **{name: given[name] for name in TEXTS[:7]},
@@ -211,9 +237,9 @@ def _street_city_state(text: str) -> tuple[str, str, str] | None:
     return None
 
 
-def _check_home(given: dict[str, str | None], prefix: str, faults: Faults) -> None:
+def _check_home(given: dict[str, str | None], prefix: str, faults: Faults, *, may_lack: bool) -> None:
     for name, what in (("city", "a city"), ("province", "a state"), ("postal_code", "a ZIP code")):
-        if given[name] is None:
+        if given[name] is None and not may_lack:
             faults[f"{prefix}{name}"] = [
                 f"An address needs {what}, or write it whole on one line: 12 Main St, Austin, TX 78701."
             ]
@@ -246,15 +272,24 @@ def _address_key(given: Mapping[str, str | None], country: str) -> str | None:
     """The same for two spellings of one address that differ in case, spacing and punctuation."""
     if given["address"] is None:
         return None
-    place = given["postal_code"] or given["city"] or ""
+    code = _bare(given["postal_code"]).replace(" ", "")  # 110 00 is 11000
     if country == HOME:
-        place = place[:5]  # with or without the four digits of a ZIP+4
-    key = "|".join(map(_bare, (given["address"], given["address2"], place, country)))
+        code = code[:5]  # with or without the four digits of a ZIP+4
+    place = code or _bare(given["city"])
+    key = "|".join((_bare(given["address"]), _bare(given["address2"]), place, country))
     if len(key) <= LONGEST_KEY:
         return key
     return f"{key[:LONGEST]}|{hashlib.sha256(key.encode()).hexdigest()}"
 
 
 def _bare(text: str | None) -> str:
-    """Letters and digits alone, in capitals."""
-    return re.sub(r"[\W_]", "", (text or "").upper())
+    """Letters with their marks and digits, in capitals; where two numbers would run together, a space."""
+    composed = unicodedata.normalize("NFC", SELECTORS.sub("", text or ""))
+    capitals = unicodedata.normalize("NFC", composed.upper())
+    words = NOT_A_LETTER.sub(lambda found: found[0] if _is_mark(found[0]) else " ", capitals)
+    return BESIDE_A_LETTER.sub("", " ".join(words.split()))
+
+
+def _is_mark(sign: str) -> bool:
+    """Whether it is spoken with the letter before it: without their vowels two Thai streets are one."""
+    return unicodedata.category(sign) in ("Mn", "Mc") and unicodedata.combining(sign) not in OPTIONAL_POINTS

@@ -59,7 +59,7 @@ class NotFound(QuillpostError):
 
 
 class Conflict(QuillpostError):
-    """409: the idempotency key was used with another body, or its first call still runs."""
+    """409: the idempotency key was used with another body, or another call was in the way all the time."""
 
 
 class ValidationFailed(QuillpostError):

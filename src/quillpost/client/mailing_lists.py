@@ -23,6 +23,7 @@ class ListFilter(TypedDict, total=False):
 class RecipientsFilter(TypedDict, total=False):
     items_per_page: int
     page: int
+    sub_account_id: Id
     updated_since: datetime | str
 
 

@@ -169,6 +169,7 @@ class Search(TypedDict, total=False):
     street_address: str
     email: str
     name: str
+    sub_account_id: Id
 
 
 class Orders(Resource[How]):

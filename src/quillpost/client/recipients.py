@@ -21,6 +21,7 @@ class RecipientFilter(TypedDict, total=False):
     page: int
     email: str
     mailing_list_id: Id
+    sub_account_id: Id
 
 
 class Whereabouts(TypedDict, total=False):

@@ -120,8 +120,9 @@ def find_message_template(tx: Tx, template_id: int) -> MessageTemplate:
     return MessageTemplate.of(found)
 
 
-def read_image_template(tx: Tx, template_id: int) -> ImageTemplate:
-    return ImageTemplate.of(_required(_first(tx, image_templates, template_id)))
+def read_image_template(tx: Tx, template_id: int, *, locked: bool = False) -> ImageTemplate:
+    """The template; `locked`, nobody else changes it before this transaction ends."""
+    return ImageTemplate.of(_required(_first(tx, image_templates, template_id, locked=locked)))
 
 
 def read_message_template(tx: Tx, template_id: int, *, locked: bool = False) -> MessageTemplate:

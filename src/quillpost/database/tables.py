@@ -218,11 +218,11 @@ stored_sends = sa.Table(
     column("mode", Text),
     column("piece", Text),
     column("body", Text),
-    *maybe("order_id", kind=Big),
     *maybe("answer_headers", kind=JSONB()),
     *maybe("answer_body", kind=BYTEA()),
     column("created_at", Moment),
     *maybe("sent_at", kind=Moment),
+    column("expires_at", Moment),
 )
 
 batches = sa.Table(

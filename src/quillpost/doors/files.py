@@ -7,6 +7,7 @@ from uuid import UUID
 import sqlalchemy as sa
 from fastapi import APIRouter, Depends, Request, Response
 
+from quillpost.api.answers import unmeasured
 from quillpost.api.needs import parts_of
 from quillpost.composition.studio import Studio
 from quillpost.creative.images import heavy_work
@@ -68,9 +69,9 @@ def find_file(token: str, parts: OurParts) -> Response:
     """Whether the link still leads somewhere. A proof or a front is drawn for those who will look."""
     subject = parts.shelf.subject(token, now=parts.clock())
     if subject is not None and PROOF.fullmatch(subject):
-        return Response(media_type="application/pdf")
+        return unmeasured(Response(media_type="application/pdf"))
     if subject is not None and FRONT.fullmatch(subject):
-        return Response(media_type="image/png")
+        return unmeasured(Response(media_type="image/png"))
     return open_file(token, parts)
 
 

@@ -84,6 +84,22 @@ SUPPRESSED_ITEMS = sa.text(
     """
 )
 
+# In the order of their ids: of two that mail to the same lists neither waits for the other in a circle.
+COUNT_SENDS = sa.text(
+    """
+    with sent as (
+        select mailing_list_id, count(*) as pieces from items
+         where order_id = any(:orders) and mailing_list_id is not null and status = 'Processing'
+         group by mailing_list_id),
+    turn as materialized (
+        select id from mailing_lists where id in (select mailing_list_id from sent)
+         order by id for no key update)
+    update mailing_lists l set total_sends = l.total_sends + sent.pieces, last_send = :now
+      from turn join sent on sent.mailing_list_id = turn.id
+     where l.id = turn.id
+    """
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Batch:
@@ -177,6 +193,11 @@ def reserved_items(tx: Tx, order_ids: Sequence[int], name: str) -> list[int]:
 def suppressed_items(tx: Tx, order_ids: Sequence[int]) -> list[int]:
     """Pieces to addresses that came onto a suppression list since they were accepted."""
     return list(tx.execute(SUPPRESSED_ITEMS, {"orders": list(order_ids)}).scalars())
+
+
+def count_sends(tx: Tx, order_ids: Sequence[int], *, now: datetime) -> None:
+    """Add the orders' pieces that go to paper to the lists they came from."""
+    tx.execute(COUNT_SENDS, {"orders": list(order_ids), "now": now})
 
 
 def file_keys(tx: Tx, designs: Iterable[DesignKey]) -> dict[UUID, str]:

@@ -1,7 +1,11 @@
 """The forms in which the interface writes a moment; all moments are UTC."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import overload
+
+Clock = Callable[[], datetime]
+"""Tells the time, for those who must read it in the middle of their work."""
 
 _UNITS = (
     ("year", 365 * 86_400),

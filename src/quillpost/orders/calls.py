@@ -1,7 +1,7 @@
 """A call as it was given, in our own terms: None where the caller said nothing."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from quillpost.composition.content import ReturnAddress
@@ -9,6 +9,9 @@ from quillpost.orders.pieces import Piece
 
 Faults = dict[str, list[str]]
 """What is wrong with a call so far, by field."""
+
+OUR_NAMES = {"image_template": "image_template_id", "handwriting_style": "style"}
+"""Of the fields that are called otherwise here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,3 +42,15 @@ class Call:
     metadata: str | None = None
     schedule_for: datetime | None = None
     preview_recipient: int | None = None
+
+    @property
+    def own_message(self) -> str | None:
+        return self.message if self.message and self.message.strip() else None
+
+    def without(self, fields: Sequence[str]) -> tuple["Call", list[str]]:
+        """The call as if it said nothing of these fields, and those of which it said something."""
+        silent = Call(piece=self.piece)
+        ours = {name: OUR_NAMES.get(name, name) for name in fields}
+        said = replace(self, message=self.own_message)
+        named = [name for name, our in ours.items() if getattr(said, our) != getattr(silent, our)]
+        return replace(self, **{ours[name]: getattr(silent, ours[name]) for name in named}), named

@@ -1,4 +1,7 @@
-"""Changing an order while nothing of it has been made: checked, and priced, as if it were sent again."""
+"""Changing an order while nothing of it has been made: checked, and priced, as if it were sent again.
+
+What takes long comes first, in `new_words`; `edit` holds the order no longer than it takes to write.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,9 +17,9 @@ from quillpost.composition.studio import Studio
 from quillpost.composition.words.variables import compile_text, holds_variable
 from quillpost.creative.shelf import files_of_order
 from quillpost.creative.wording import wrong_variables
-from quillpost.database import Tx
+from quillpost.database import Database, Tenant, Tx
 from quillpost.database.tables import items, orders
-from quillpost.kit.errors import Invalid, Refused
+from quillpost.kit.errors import Conflict, Invalid, Refused
 from quillpost.orders import look, store
 from quillpost.orders.listed import Reach, may_repeat, repeated_items
 from quillpost.orders.longest import longest_mailed, longest_people
@@ -41,50 +44,63 @@ REPRICE = sa.text(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NewWords:
+    """A message that fits everyone, what is told of it, and what was told of the one before."""
+
+    before: str
+    message: str
+    creative_key: UUID
+    warnings: list[str]
+    untrue: list[str]
+
+    def written_on(self, order: Order) -> Order:
+        """The order with these words, unless others have come between."""
+        # Only the message matters: a list that became items, say, is no reason to try again.
+        if order.message != self.before:
+            raise Conflict("Another call changed this order's message meanwhile: try again.", retry_after=1)
+        kept = [warning for warning in order.warnings if warning not in self.untrue]
+        return replace(
+            order, message=self.message, creative_key=self.creative_key, warnings=self.warnings + kept
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
     """What is to be different. What is not named stays: a schedule or metadata may be set to nothing."""
 
     names: frozenset[str]
-    message: str = ""
+    words: NewWords | None = None
     schedule_for: datetime | None = None
     metadata: str | None = None
 
 
-def edit(
-    tx: Tx,
-    order_id: int,
-    changes: Changes,
-    *,
-    studio: Studio,
-    indicia: Sequence[str],
-    review: timedelta,
-    now: datetime,
-) -> Order:
+def edit(tx: Tx, order_id: int, changes: Changes, *, review: timedelta, now: datetime) -> Order:
     """The order as it is from now on. Against the press, one side wins."""
     order = store.read_order(tx, order_id, locked=True)
-    if not order.is_cancellable:
-        raise Refused(f"This order can no longer be changed: it is {order.status.display}.")
+    _require_changeable(order)
     values: dict[str, object] = {"updated_at": now}
     changed = order
-    if "message" in changes.names:
-        changed = _with_message(tx, order, changes.message, studio=studio, indicia=indicia)
+    if changes.words is not None:
+        changed = changes.words.written_on(order)
         values |= {name: getattr(changed, name) for name in ("message", "creative_key", "warnings")}
     if "metadata" in changes.names:
         values["metadata"] = changes.metadata
     if "schedule_for" in changes.names:
         due_at = max(order.created_at + review, changes.schedule_for or now, now)
-        changed = replace(changed, due_at=due_at)
+        changed = replace(changed, schedule_for=changes.schedule_for, due_at=due_at)
         values |= {"schedule_for": changes.schedule_for, "due_at": due_at}
         jobs.wake(tx, SWEEP, at=due_at)
     if changed is not order:
-        _require_no_repeats(tx, changed, "message" if "message" in changes.names else "schedule_for")
+        _require_no_repeats(tx, changed, "message" if changes.words else "schedule_for")
     if changed.creative_key != order.creative_key:
         tx.execute(
             sa.update(items)
             .where(items.c.order_id == order.id)
             .values(creative_key=changed.creative_key, updated_at=now)
         )
-    if not order.audience_pending:
+    # What mails the same at the same time costs what was agreed.
+    is_other = (changed.message, changed.schedule_for) != (order.message, order.schedule_for)
+    if is_other and not order.audience_pending:
         values["order_total"] = _priced_again(tx, order, now=now)
     return Order.of(
         tx.execute(
@@ -93,25 +109,37 @@ def edit(
     )
 
 
-def _with_message(tx: Tx, order: Order, message: str, *, studio: Studio, indicia: Sequence[str]) -> Order:
-    """The order with other words, if everyone's fit."""
+def new_words(
+    db: Database, whose: Tenant, order: Order, message: str, *, studio: Studio, indicia: Sequence[str]
+) -> NewWords:
+    """Other words for the order, if everyone's fit.
+
+    Laying them out takes a while, longer where the hand is yet to be made: nothing is locked meanwhile.
+    """
+    _require_changeable(order)
     if order.pdf_only:
         raise Invalid({"message": ["This letter is a PDF alone: no message is printed on it."]})
     if wrong := wrong_variables(message):
         raise Invalid({"message": [wrong]})
     changed = replace(order, message=message)
-    own, on_white = _own_addressees(tx, order), order.background_file_id is None
+    with db.transaction(whose) as tx:
+        own, key = _own_addressees(tx, order), _key(tx, changed)
+        longest, longest_before = _longest(tx, changed), _longest(tx, order)
+    has_qr, on_white = order.qrcode_url is not None, order.background_file_id is None
     before, after = (
         look.design(one, sender=order.sender, return_address=order.return_address, indicia=indicia)
         for one in (order, changed)
     )
-    has_qr = order.qrcode_url is not None
-    wordings = check_fit(studio, after, own, longest=_longest(tx, changed), has_qr=has_qr)
+    wordings = check_fit(studio, after, own, longest=longest, has_qr=has_qr)
     told = handwriting_warnings(studio, after, wordings, on_white=on_white)
-    others = [look.addressee(person) for person in _longest(tx, order)]
+    others = [look.addressee(person) for person in longest_before]
     untrue = handwriting_warnings(studio, before, studio.wordings(before, own + others), on_white=on_white)
-    kept = [warning for warning in order.warnings if warning not in untrue]
-    return replace(changed, creative_key=_key(tx, changed), warnings=told + kept)
+    return NewWords(before=order.message, message=message, creative_key=key, warnings=told, untrue=untrue)
+
+
+def _require_changeable(order: Order) -> None:
+    if not order.is_cancellable:
+        raise Refused(f"This order can no longer be changed: it is {order.status.display}.")
 
 
 def _own_addressees(tx: Tx, order: Order) -> list[Addressee]:

@@ -54,7 +54,7 @@ def _sources(wish: Wish) -> Iterator[tuple[Source, str, bool]]:
         (wish.background, True),
         (wish.logo, False),
         (wish.pages, False),
-        (Source("qrcode_url", wish.qrcode_url), False),
+        (wish.code, False),
     ):
         if source is not None and source.url is not None and source.file is None:
             yield source, source.url, is_picture
@@ -64,11 +64,10 @@ def _check_urls(wish: Wish, people: Sequence[Person], check_url: CheckUrl, fault
     """Each URL as it will be used. Where people are at fault, what would be filled with their words waits."""
     for source, url, is_picture in _sources(wish):
         wrong = _wrong_url(url, wish, people, check_url, is_picture=is_picture)
-        if wrong is None and holds_variable(url) and source.field != "qrcode_url":
+        if wrong is None and holds_variable(url) and source != wish.code:
             wrong = _not_for_everyone(wish, is_picture=is_picture)
         if wrong is not None:
-            told = f"{wrong} ({source.part})" if source.part else wrong
-            faults.setdefault(source.field, []).append(told)
+            _blame(source, wrong, faults)
 
 
 def _wrong_url(
@@ -98,11 +97,16 @@ def _not_for_everyone(wish: Wish, *, is_picture: bool) -> str | None:
 
 
 def _check_variables(wish: Wish, faults: Faults) -> None:
-    found = [(wish.message_field, wrong_variables(wish.message))]
-    found += [(source.field, wrong_variables_of_url(url)) for source, url, _ in _sources(wish)]
-    for field, wrong in found:
+    found = [(Source(wish.message_field), wrong_variables(wish.message))]
+    found += [(source, wrong_variables_of_url(url)) for source, url, _ in _sources(wish)]
+    for source, wrong in found:
         if wrong is not None:
-            faults.setdefault(field, []).append(wrong)
+            _blame(source, wrong, faults)
+
+
+def _blame(source: Source, wrong: str, faults: Faults) -> None:
+    told = f"{wrong} ({source.part})" if source.part else wrong
+    faults.setdefault(source.field, []).append(told)
 
 
 def _colour(text: str, faults: Faults) -> str:

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from quillpost.audience.rules import (
     CUSTOM,
+    HALF_AN_ADDRESS,
     HOME,
     NO_ADDRESS,
     NO_PRICE,
@@ -70,15 +71,20 @@ def _repeats(key: str) -> str:
            and o.due_at > :repeats_from and o.due_at < :repeats_until)"""
 
 
+LACKS_PARTS = f"""(r.city is null
+    or coalesce(r.country, '{HOME}') = '{HOME}' and (r.province is null or r.postal_code is null))"""
+
 # An address is on a list once, so doubles are met only between lists. Two with the same address have the
-# same country and so the same price: of doubles the first is always one who can be mailed.
+# same country and so the same price, and a barred address bars both; an e-mail bars one person alone. So of
+# doubles the first whose e-mail is not barred stands for the address.
 CLASSIFIED = f"""
     barred as materialized (
         select address_key, email from suppressions(cast(:sub_account_id as bigint))),
     doubled as (
-        select address_key, min(id) as first_id from recipients
+        select address_key, min(id) as first_id from recipients r
          where cardinality(cast(:lists as bigint[])) > 1 and mailing_list_id = any(:lists)
-           and account_id = :account_id and address_key is not null
+           and account_id = :account_id and address_key is not null and not {LACKS_PARTS}
+           and not exists (select 1 from barred b where b.email = r.email_key)
          group by address_key having count(*) > 1),
     listed as (
         select id, mailing_list_id, {", ".join(name for name in PERSON_COLUMNS if name != "country")},
@@ -87,13 +93,14 @@ CLASSIFIED = f"""
     classified as (
         select r.*, coalesce(price.cents, cast(:cents_elsewhere as integer)) as cents,
                case when r.address is null then :no_address
+                    when {LACKS_PARTS} then :half_an_address
                     when coalesce(price.cents, cast(:cents_elsewhere as integer)) is null
                     then replace(:no_price, '{{}}', r.country)
-                    when r.id <> d.first_id
-                      or r.address_key in (select unnest(cast(:inline_keys as text[]))) then :same_address
                     when r.address_key in (select address_key from barred where address_key is not null)
                       or lower(r.email) in (select email from barred where email is not null)
                     then :suppressed
+                    when r.id <> d.first_id
+                      or r.address_key in (select unnest(cast(:inline_keys as text[]))) then :same_address
                     when not :allow_duplicates and {_repeats("r.address_key")} then :repeated
                end as refusal
           from listed r
@@ -170,7 +177,7 @@ def refused_inline(tx: Tx, people: Sequence[Person], reach: Reach, *, lock: bool
     """
     if lock:
         take_turns(tx, reach)
-    open_places = [place for place, person in enumerate(people) if not person.refusal]
+    open_places = [place for place, person in enumerate(people) if person.refusal in (None, SAME_ADDRESS)]
     if not open_places:
         return list(people)
     asked = {
@@ -180,10 +187,22 @@ def refused_inline(tx: Tx, people: Sequence[Person], reach: Reach, *, lock: bool
     found = {
         open_places[row.place - 1]: row.refusal for row in tx.execute(REFUSED_INLINE, values(reach) | asked)
     }
-    return [
-        replace(person, refusal=found[place]) if place in found else person
-        for place, person in enumerate(people)
-    ]
+    return _each_address_once(people, found)
+
+
+def _each_address_once(people: Sequence[Person], found: Mapping[int, str]) -> list[Person]:
+    """Who is barred leaves the address to the next; a repeat is one of the address, so of the first there."""
+    judged: list[Person] = []
+    taken: set[str | None] = set()
+    for place, person in enumerate(people):
+        refusal = person.refusal
+        if found.get(place) == SUPPRESSED:
+            refusal = SUPPRESSED
+        elif refusal is None:
+            refusal = SAME_ADDRESS if person.address_key in taken else found.get(place)
+            taken.add(person.address_key)
+        judged.append(replace(person, refusal=refusal))
+    return judged
 
 
 def repeated_items(tx: Tx, reach: Reach) -> int:
@@ -221,9 +240,10 @@ def values(reach: Reach) -> dict[str, Any]:
         "cents": list(prices.values()),
         "cents_elsewhere": reach.tariff.by_country.get(EVERYWHERE_ELSE),
         "no_address": NO_ADDRESS,
+        "half_an_address": HALF_AN_ADDRESS,
         "no_price": NO_PRICE,
-        "same_address": SAME_ADDRESS,
         "suppressed": SUPPRESSED,
+        "same_address": SAME_ADDRESS,
         "repeated": REPEATED,
     }
 

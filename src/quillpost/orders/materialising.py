@@ -40,22 +40,6 @@ INSERT_ITEMS = sa.text(
     """
 )
 
-# In the order of their ids: of two that mail to the same lists neither waits for the other in a circle.
-COUNT_SENDS = sa.text(
-    """
-    with sent as (
-        select mailing_list_id, count(*) as pieces from items
-         where order_id = :order_id and mailing_list_id is not null and status = 'Processing'
-         group by mailing_list_id),
-    turn as materialized (
-        select id from mailing_lists where id in (select mailing_list_id from sent)
-         order by id for no key update)
-    update mailing_lists l set total_sends = l.total_sends + sent.pieces, last_send = :now
-      from turn join sent on sent.mailing_list_id = turn.id
-     where l.id = turn.id
-    """
-)
-
 
 def materialise(db: Database, order_id: int, *, now: datetime) -> None:
     """Make the order's lists items, once; an order that was cancelled meanwhile gets none.
@@ -71,13 +55,11 @@ def materialise(db: Database, order_id: int, *, now: datetime) -> None:
         listed.take_turns(tx, reach)
         has_code = order.qrcode_url is not None
         made = tx.execute(INSERT_ITEMS, listed.values(reach) | {"has_code": has_code, "now": now})
-        about = {"order_id": order_id, "now": now}
         tx.execute(store.COUNT_ITEMS, {"order_id": order_id})
         total = store.live_cents(tx, order_id)
         tx.execute(sa.update(orders).where(orders.c.id == order_id).values(order_total=total, updated_at=now))
         ledger.hold_exactly(tx, order_id, cents=total, why="audience", now=now)
         store.append_first_item_facts(tx, order_id, listed=True, now=now)
-        tx.execute(COUNT_SENDS, about)
         jobs.wake(tx, SWEEP, at=max(order.due_at, now))
     log.info("audience.materialised", order=order_id, items=made.rowcount)
 

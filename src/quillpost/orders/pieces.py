@@ -17,7 +17,10 @@ class Cell(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A kind of mail, as one column of the matrix has it. `paths` are its names in addresses."""
+    """A kind of mail, as one column of the matrix has it. `paths` are its names in addresses.
+
+    `unused_beside_pdf` are the fields of a call that change nothing where a PDF is the whole letter.
+    """
 
     name: str
     paths: tuple[str, ...]
@@ -26,6 +29,7 @@ class Piece:
     message: Cell
     background: Cell
     pdf_only: Cell
+    unused_beside_pdf: tuple[str, ...] = ()
 
     @property
     def is_letter(self) -> bool:
@@ -52,7 +56,16 @@ def _card(name: str, *, background: Cell = Cell.OPTIONAL) -> Piece:
     )
 
 
-def _letter(name: str, *paths: str) -> Piece:
+COVER = (
+    "message", "front_image_url", "image_template", "use_custom_background", "additional_pages_url",
+    "qrcode_url", "font_size",
+)  # fmt: skip
+"""What is seen on a letter's cover, or follows it."""
+
+HAND = ("handwriting_style", "handwriting_color", "handwriting_realism")
+
+
+def _letter(name: str, *paths: str, unused_beside_pdf: tuple[str, ...]) -> Piece:
     return Piece(
         name,
         paths,
@@ -61,12 +74,16 @@ def _letter(name: str, *paths: str) -> Piece:
         message=Cell.UNLESS_PDF,
         background=Cell.NOT_USED,
         pdf_only=Cell.ALTERNATIVE,
+        unused_beside_pdf=unused_beside_pdf,
     )
 
 
 POSTCARD = _card("postcard")
-LETTER = _letter("letter", "windowed-letter", "windowedletter", "letter")
-WINDOWLESS_LETTER = _letter("windowlessletter", "windowless-letter", "windowlessletter")
+LETTER = _letter("letter", "windowed-letter", "windowedletter", "letter", unused_beside_pdf=COVER + HAND)
+# Its envelope is written by hand, whatever is inside.
+WINDOWLESS_LETTER = _letter(
+    "windowlessletter", "windowless-letter", "windowlessletter", unused_beside_pdf=COVER
+)
 NOTECARD = _card("notecard")
 GIFTCARD = _card("giftcard", background=Cell.NOT_USED)
 MAGNACARD = _card("magnacard")

@@ -186,7 +186,7 @@ def _picture_warnings(
 def _page_warnings(artwork: Artwork, wish: Wish) -> list[str]:
     found = artwork.pages.notes if artwork.pages else ()
     told = [f"{wish.pages.field}: {note}" for note in found if wish.pages]
-    if wish.pdf_only and wish.was_written:
+    if "message" in wish.unused:
         told.append("The PDF is the whole letter: the message is not printed.")
     return told
 

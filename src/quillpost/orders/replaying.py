@@ -69,7 +69,6 @@ def resolve_again(
         background=_source(BACKGROUND, order.background_url, order.background_file_id, shelf),
         pages=_source(PAGES, order.pages_url, order.pages_file_id, shelf),
         pdf_only=order.pdf_only,
-        was_written=not order.pdf_only,
         brand=order.brand,
         logo=_source("sub_account_id", None, order.logo_file_id, shelf),
         qrcode_url=order.qrcode_url,

@@ -4,7 +4,7 @@ What the call says wins, then what its message template says, then the sub accou
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import TypeVar
 
@@ -36,9 +36,10 @@ T = TypeVar("T")
 
 HOUSE_STYLE, HOUSE_COLOUR, HOUSE_SIZE = 1, "blue", "auto"
 NOTHING_SAVED = MessageDraft(type="", name="")
+NO_CODE = Source("qrcode_url")
 
-MESSAGE, MESSAGE_TEMPLATE, IMAGE_TEMPLATE, SUB_ACCOUNT = (
-    "message", "message_template", "image_template", "sub_account_id",
+MESSAGE, MESSAGE_TEMPLATE, IMAGE_TEMPLATE, SUB_ACCOUNT, LISTS = (
+    "message", "message_template", "image_template", "sub_account_id", "mailing_list_ids",
 )  # fmt: skip
 
 BACKGROUNDS: Mapping[str, str] = {
@@ -67,10 +68,13 @@ def resolve(tx: Tx, who: Caller, call: Call, faults: Faults, *, on: date) -> Res
     """Look everything up: what is not the caller's is `Refused`, what does not suit is one more fault."""
     home = call.sub_account_id if call.sub_account_id is not None else who.sub_account_id
     sub_account = _sub_account(tx, home)
-    lists = _lists(tx, call, home, faults)
+    lists = lists_at_hand(tx, call.mailing_list_ids, home, faults)
     words = _message_template(tx, call, home, faults)
+    pdf_only = _pdf_only(call, words)
+    call, unused = call.without(call.piece.unused_beside_pdf if pdf_only else ())
     image = _image_template(tx, call, home, faults)
-    wish = _wish(tx, call, sub_account, lists, words, image, faults)
+    wish = _wish(tx, call, sub_account, lists, words, image, pdf_only, faults)
+    wish = replace(wish, unused=unused)
     used = {slot.name for slot in compile_text(wish.message).slots} if lists else set()
     return Resolved(
         wish,
@@ -87,11 +91,10 @@ def _wish(
     lists: Sequence[MailingList],
     words: MessageTemplate | None,
     image: ImageTemplate | None,
+    pdf_only: Source | None,
     faults: Faults,
 ) -> Wish:
-    saved = words or NOTHING_SAVED
-    message = call.message if call.message and call.message.strip() else None
-    pdf_only = _pdf_only(call, words if message is None else None)
+    saved, message = words or NOTHING_SAVED, call.own_message
     supplied = Supplied(
         audience=bool(call.recipients or call.mailing_list_ids or "radius_search" in faults),
         front=bool(call.front_image_url or image),
@@ -101,7 +104,8 @@ def _wish(
     )
     for name, what_to_do in missing(call.piece, supplied).items():
         faults.setdefault(name, []).append(what_to_do)
-    front = _front(tx, call, sub_account, image)
+    front = None if pdf_only else _front(tx, call, sub_account, image)
+    code = NO_CODE if pdf_only else _code(call, saved, lists)
     is_bare = front is None and not call.piece.is_letter and sub_account is not None
     return Wish(
         type=call.piece.type(call.size),
@@ -122,10 +126,11 @@ def _wish(
         background=_background(call, sub_account, words),
         pages=pdf_only or _pages(call, words),
         pdf_only=pdf_only is not None,
-        was_written=message is not None,
         brand=_brand(sub_account.branding) if is_bare and sub_account else None,
         logo=_logo(sub_account.branding) if is_bare and sub_account else None,
-        qrcode_url=call.qrcode_url or saved.qrcode_url or _lists_code(lists),
+        qrcode_url=code.url,
+        qrcode_field=code.field,
+        qrcode_part=code.part,
         return_address=call.return_address,
         mail_class=call.mail_class,
         append_or_current_resident=call.append_or_current_resident,
@@ -154,21 +159,30 @@ def _is_at_hand(owner: int | None, home: int | None) -> bool:
     return owner is None or owner == home
 
 
-def _lists(tx: Tx, call: Call, home: int | None, faults: Faults) -> list[MailingList]:
-    if not call.mailing_list_ids:
+def lists_at_hand(
+    tx: Tx, list_ids: Sequence[int], home: int | None, faults: Faults, *, held: bool = False
+) -> list[MailingList]:
+    """The lists that a send of this sub account mails to; `held`, they stay so until the transaction ends."""
+    if not list_ids:
         return []
-    found = read_lists(tx, call.mailing_list_ids)
+    found = read_lists(tx, list_ids, held=held)
     if not all(_is_at_hand(one.sub_account_id, home) for one in found):
         raise Refused("Mailing List Does Not Exist")
     for one in found:
         if one.is_suppression_list:
             told = f"List {one.id} is a suppression list: nobody on it is mailed to."
-            faults.setdefault("mailing_list_ids", []).append(told)
+            faults.setdefault(LISTS, []).append(told)
     return found
 
 
-def _lists_code(lists: Sequence[MailingList]) -> str | None:
-    return next((one.qrcode_url for one in lists if one.qrcode_url), None)
+def _code(call: Call, saved: MessageDraft, lists: Sequence[MailingList]) -> Source:
+    """The call's QR code, else its template's, else that of the first list which has one."""
+    if not call.qrcode_url and saved.qrcode_url:
+        return Source(MESSAGE_TEMPLATE, saved.qrcode_url, part="its qrcode_url")
+    of_list = next((one for one in lists if one.qrcode_url), None)
+    if not call.qrcode_url and of_list is not None:
+        return Source(LISTS, of_list.qrcode_url, part=f"the qrcode_url of list {of_list.id}")
+    return replace(NO_CODE, url=call.qrcode_url or None)
 
 
 def _message_template(tx: Tx, call: Call, home: int | None, faults: Faults) -> MessageTemplate | None:
@@ -206,7 +220,7 @@ def _pdf_only(call: Call, words: MessageTemplate | None) -> Source | None:
     """The PDF that is the whole letter. A message of the call's own makes it a letter with a cover again."""
     if call.pdf_only_url:
         return Source(PDF_ONLY, call.pdf_only_url)
-    if words is not None and words.skip_creative_generation and words.pdf_only_url:
+    if call.own_message is None and words is not None and words.pdf_only_url:
         return Source(MESSAGE_TEMPLATE, words.pdf_only_url, part="its pdf_only_url")
     return None
 
@@ -231,10 +245,12 @@ def _front(tx: Tx, call: Call, sub_account: SubAccount | None, image: ImageTempl
 
 def _background(call: Call, sub_account: SubAccount | None, words: MessageTemplate | None) -> Source | None:
     """The matrix speaks of the call's own field; a template's background is printed where a piece has one."""
-    if call.piece.is_letter or not call.use_custom_background:
+    if call.piece.is_letter:
         return None
     if call.background_url and call.piece.background is not Cell.NOT_USED:
         return Source(BACKGROUND, call.background_url)
+    if not call.use_custom_background:
+        return None
     if words is not None and words.custom_background_url:
         return Source(MESSAGE_TEMPLATE, words.custom_background_url, part="its custom_background_url")
     return _fallback(call, sub_account)

@@ -14,17 +14,19 @@ from quillpost import jobs
 from quillpost.accounts.rules import Caller
 from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.audience import rules as audience
-from quillpost.audience.lists import read_lists
 from quillpost.audience.rules import Person
 from quillpost.creative.shelf import Kept, Shelf
 from quillpost.database import Database, Tenant, Tx
+from quillpost.kit.errors import Invalid
 from quillpost.kit.tokens import short_code
 from quillpost.orders import listed, service
+from quillpost.orders.calls import Faults
 from quillpost.orders.listed import Tally
 from quillpost.orders.materialising import MATERIALISE
 from quillpost.orders.pictures import Art, Place
 from quillpost.orders.preparing import Draft
 from quillpost.orders.records import Order
+from quillpost.orders.resolving import lists_at_hand
 from quillpost.orders.store import OwnFiles, Piece
 from quillpost.ports import Fetched
 
@@ -157,11 +159,7 @@ def place(
     now: datetime,
 ) -> tuple[Order, Audience]:
     """The order, the rows of its files, and the job that finds the people of its lists: one transaction."""
-    # What was looked up may have gone meanwhile; from here on it stays.
-    if draft.wish.sub_account_id is not None:
-        require_sub_account(tx, draft.wish.sub_account_id)
-    if draft.wish.mailing_list_ids:
-        read_lists(tx, draft.wish.mailing_list_ids, held=True)
+    _hold(tx, draft)
     mails_at = due_at(draft, review=review, now=now)
     found = reach(tx, who, draft, mails_at=mails_at, lock=True)
     shelf.record_all(
@@ -191,6 +189,16 @@ def place(
     if draft.wish.mailing_list_ids:
         jobs.defer(tx, MATERIALISE, order_id=order.id)
     return order, found
+
+
+def _hold(tx: Tx, draft: Draft) -> None:
+    """What was looked up may have gone, or changed hands, meanwhile; from here on it stays."""
+    home, faults = draft.wish.sub_account_id, Faults()
+    if home is not None:
+        require_sub_account(tx, home)
+    lists_at_hand(tx, draft.wish.mailing_list_ids, home, faults, held=True)
+    if faults:
+        raise Invalid(faults)
 
 
 def _pieces(draft: Draft, people: Sequence[Person], own: OwnFiles) -> list[Piece]:

@@ -1,20 +1,23 @@
-"""Sends that wait for whoever opens their address; each happens once."""
+"""Sends that wait for whoever opens their address; each happens once, and none is kept for ever."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID, uuid4
 
 import sqlalchemy as sa
 
 from quillpost.accounts.rules import Caller
-from quillpost.database import Tx
+from quillpost.database import Database, Tx
 from quillpost.database.tables import stored_sends
 from quillpost.kit.errors import NotFound
+
+KEPT = timedelta(days=90)
+"""From when it was stored, last shown as a preview, or sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredSend:
-    """`body` is what was sent to us, to the letter; the answer is there once it has happened."""
+    """`body` is what was sent to us, to the letter; once it has happened the answer is there instead."""
 
     id: UUID
     sub_account_id: int | None
@@ -37,6 +40,7 @@ def store_send(
             piece=piece,
             body=body,
             created_at=now,
+            expires_at=now + KEPT,
         )
     )
     return stored_id
@@ -52,12 +56,21 @@ def read_stored(tx: Tx, stored_id: UUID, *, piece: str, locked: bool = False) ->
     return StoredSend(row.id, row.sub_account_id, row.piece, row.body, body, row.answer_headers)
 
 
-def keep_answer(
-    tx: Tx, stored_id: UUID, *, order_id: int, body: bytes, headers: dict[str, str], now: datetime
-) -> None:
-    """In the transaction that makes the order."""
+def keep_answer(tx: Tx, stored_id: UUID, *, body: bytes, headers: dict[str, str], now: datetime) -> None:
+    """In the transaction that makes the order, which has the recipients from here on."""
     tx.execute(
         sa.update(stored_sends)
         .where(stored_sends.c.id == stored_id)
-        .values(order_id=order_id, answer_body=body, answer_headers=headers, sent_at=now)
+        .values(body="", answer_body=body, answer_headers=headers, sent_at=now, expires_at=now + KEPT)
     )
+
+
+def keep_longer(tx: Tx, stored_id: UUID, *, now: datetime) -> None:
+    """Somebody still looks at it."""
+    tx.execute(sa.update(stored_sends).where(stored_sends.c.id == stored_id).values(expires_at=now + KEPT))
+
+
+def forget_expired(db: Database, *, now: datetime) -> None:
+    """Remove those past their time. One that is being sent is waited for, and then has more time."""
+    with db.work() as tx:
+        tx.execute(sa.delete(stored_sends).where(stored_sends.c.expires_at < now))

@@ -10,7 +10,7 @@ from quillpost.creative.shelf import ShelfFile
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a picture or a PDF comes from: a file on the shelf, or else its address.
+    """Where a picture, a PDF or a QR code comes from: a file on the shelf, or else its address.
 
     `field` is what the caller would have to change; `part` says which part of it, where it is a reference.
     """
@@ -33,6 +33,8 @@ class Brand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
+    """`unused` are the fields of the call that this piece has no use for."""
+
     type: str
     size: str | None
     piece: str
@@ -51,10 +53,12 @@ class Wish:
     background: Source | None = None
     pages: Source | None = None
     pdf_only: bool = False
-    was_written: bool = True
+    unused: Sequence[str] = ()
     brand: Brand | None = None
     logo: Source | None = None
     qrcode_url: str | None = None
+    qrcode_field: str = "qrcode_url"
+    qrcode_part: str = ""
     return_address: ReturnAddress = field(default_factory=ReturnAddress)
     mail_class: str = "first"
     append_or_current_resident: bool = False
@@ -64,3 +68,8 @@ class Wish:
     schedule_for: datetime | None = None
     preview_recipient: int | None = None
     method: str = "api"
+
+    @property
+    def code(self) -> Source:
+        """Where the QR code's address comes from."""
+        return Source(self.qrcode_field, self.qrcode_url, part=self.qrcode_part)

@@ -4,8 +4,7 @@ from datetime import timedelta
 from typing import Annotated, Any, get_args
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
-from pydantic import AfterValidator, AliasChoices, BeforeValidator, ConfigDict, Field, PlainValidator
-from pydantic.json_schema import SkipJsonSchema
+from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field, PlainValidator
 
 from quillpost.accounts.rules import Caller
 from quillpost.accounts.service import tenant
@@ -19,14 +18,14 @@ from quillpost.api.v2.schemas import image_templates as schemas
 from quillpost.api.v2.schemas.common import Message
 from quillpost.api.v2.schemas.image_templates import ImageType
 from quillpost.api.v2.shapes import base_of
-from quillpost.api.v2.template_fields import MaybeText, Name, blank_is_none, not_null
+from quillpost.api.v2.template_fields import NOT_NULL, MaybeText, Name, blank_is_none
 from quillpost.creative import templates
 from quillpost.creative.images import FetchedPicture, Wanted, fetch_images, uploaded_image
 from quillpost.creative.kept_images import keep_image, read_image, record_image
 from quillpost.creative.templates import ImageTemplate
 from quillpost.creative.wording import LONGEST_URL
 from quillpost.database import Tenant
-from quillpost.kit.errors import Invalid
+from quillpost.kit.errors import Conflict, Invalid
 from quillpost.kit.times import plain_time
 
 router = APIRouter(prefix=PREFIX, route_class=UploadRoute, tags=["Image templates"])
@@ -81,12 +80,11 @@ class ImageTemplateChanges(Body):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"name": "Summer sale"}]})
 
-    type: Annotated[ImageType | SkipJsonSchema[None], AfterValidator(not_null)] = Field(
-        None, description="The piece that it is the front of."
+    type: Annotated[ImageType, NOT_NULL] = Field(
+        default_factory=lambda: "postcard",  # stands for "stays"
+        description="The piece that it is the front of.",
     )
-    name: Annotated[Name | SkipJsonSchema[None], AfterValidator(not_null)] = Field(
-        None, description="Yours; not printed."
-    )
+    name: Annotated[Name, NOT_NULL] = Field(default_factory=str, description="Yours; not printed.")
     image: MaybePicture = Field(None, validation_alias=AliasChoices("image", "image_url"), description=IMAGE)
     design_tool_id: MaybeText = Field(None, description=DESIGN_TOOL)
     sub_account_id: Id | None = Field(
@@ -160,6 +158,8 @@ def create_image_template(
         home = templates.home_of(tx, who, body.sub_account_id)
     picture = _fetched(parts, body.image)
     image = keep_image(parts.db, parts.shelf, Tenant(who.account_id, home), picture, now=now)
+    # The sub account may have gone meanwhile; from here on it stays.
+    templates.home_of(unit.tx, who, body.sub_account_id)
     record_image(unit.tx, parts.shelf, image, now=now)
     template = templates.insert_image_template(
         unit.tx,
@@ -235,6 +235,7 @@ def update_image_template(
             home = changes["sub_account_id"] = templates.home_of(tx, who, body.sub_account_id)
     given = changes.pop("image", None)
     picture = None if given is None else _fetched(parts, given)
+    image = None
     if picture is not None or home != before.sub_account_id:
         image = keep_image(
             parts.db,
@@ -243,10 +244,26 @@ def update_image_template(
             picture or read_image(parts.db, parts.shelf, tenant(who), before.image_file_id),
             now=now,
         )
+    # What was looked up may be otherwise by now; from here on it stays.
+    if "sub_account_id" in changes:
+        templates.home_of(unit.tx, who, body.sub_account_id)
+    _require_unmoved(
+        before,
+        templates.read_image_template(unit.tx, number, locked=True),
+        takes_image=image is not None and picture is None,
+    )
+    if image is not None:
         record_image(unit.tx, parts.shelf, image, now=now)
         changes["image_file_id"] = image.id
     template = templates.update_image_template(unit.tx, number, changes, now=now)
     return answer(shape(request, parts, template), headers=_notices(body, picture))
+
+
+def _require_unmoved(before: ImageTemplate, current: ImageTemplate, *, takes_image: bool) -> None:
+    """The image was kept for the home that the template had, and may be the one that it had."""
+    is_elsewhere = current.sub_account_id != before.sub_account_id
+    if is_elsewhere or (takes_image and current.image_file_id != before.image_file_id):
+        raise Conflict("Another call changed this template meanwhile: try again.", retry_after=1)
 
 
 @router.delete(

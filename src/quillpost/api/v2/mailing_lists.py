@@ -19,6 +19,7 @@ from quillpost.api.v2.schemas import mailing_lists as schemas
 from quillpost.api.v2.schemas.common import Message
 from quillpost.audience import list_keeping, lists
 from quillpost.audience.export import chunks, csv_file
+from quillpost.creative.wording import wrong_saved_url
 from quillpost.kit.errors import Invalid
 from quillpost.parts import Parts as ServiceParts
 
@@ -66,7 +67,7 @@ class ListFields(Body):
 
     def columns(self, parts: ServiceParts) -> dict[str, Any]:
         """What was named, or what is wrong with it."""
-        wrong = parts.check_url(self.qrcode_url) if self.qrcode_url else None
+        wrong = wrong_saved_url(self.qrcode_url, parts.check_url) if self.qrcode_url else None
         if wrong is not None:
             raise Invalid({"qrcode_url": [wrong]})
         return self.given()
@@ -173,8 +174,9 @@ def read_mailing_list(mailing_list_id: ListId, tx: InTx, parts: Parts) -> Respon
 def change_mailing_list(
     mailing_list_id: ListId, body: ChangedMailingList, who: MayWrite, tx: InTx, parts: Parts
 ) -> Response:
-    """What is not named stays. In another sub account its recipients are there with it. It becomes no
-    suppression list while an order waits to be sent to it."""
+    """What is not named stays. In another sub account its recipients are there with it, and so are the
+    sub account's subscriptions to its events. It becomes no suppression list while an order waits to be sent
+    to it."""
     changed = list_keeping.change_list(
         tx, who, id_in_path(mailing_list_id), body.columns(parts), now=parts.clock()
     )
@@ -203,9 +205,9 @@ def delete_mailing_list(mailing_list_id: ListId, tx: InTx) -> Response:
 )
 def merge_mailing_list(mailing_list_id: ListId, body: Merge, tx: InTx, parts: Parts) -> Response:
     """Everyone goes over, but for those whose address is there already and, of those without an address,
-    whose e-mail is. The emptied list is deleted, and its counts of sends and scans with it. Suppression
-    lists merge with their like alone."""
-    merged = list_keeping.merge_lists(tx, id_in_path(mailing_list_id), body.into, now=parts.clock())
+    whose e-mail is; the subscriptions to the list's events go over too. The emptied list is deleted, and its
+    counts of sends and scans with it. Suppression lists merge with their like alone."""
+    merged = list_keeping.merge_lists(tx, id_in_path(mailing_list_id), body.into, clock=parts.clock)
     return answer(list_shape(parts, merged), headers=body.notices() | SECRET)
 
 

@@ -3,13 +3,12 @@
 from collections.abc import Iterable
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, AliasChoices, ConfigDict, Field
-from pydantic.json_schema import SkipJsonSchema
+from pydantic import AliasChoices, ConfigDict, Field
 
 from quillpost.api.bodies import DIGITS, Body, Flag, Id, Text, Whole
 from quillpost.api.v2.notified import Notified
 from quillpost.api.v2.schemas.message_templates import FontSize, MessageType
-from quillpost.api.v2.template_fields import MaybeText, MaybeUrl, Name, not_null
+from quillpost.api.v2.template_fields import NOT_NULL, MaybeText, MaybeUrl, Name
 from quillpost.creative.message_rules import GIFTCARD
 
 LONGEST_CONTENT = 100_000
@@ -114,9 +113,8 @@ class MessageTemplateChanges(MessageFields):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"content": "Hi %FIRST_NAME%, see you soon!"}]})
 
-    type: Annotated[MessageType | SkipJsonSchema[None], AfterValidator(not_null)] = Field(
-        None, description="The piece that it is written on; what that has no use for is removed."
+    type: Annotated[MessageType, NOT_NULL] = Field(
+        default_factory=lambda: "postcard",  # stands for "stays"
+        description="The piece that it is written on; what that has no use for is removed.",
     )
-    name: Annotated[Name | SkipJsonSchema[None], AfterValidator(not_null)] = Field(
-        None, description="Yours; not printed."
-    )
+    name: Annotated[Name, NOT_NULL] = Field(default_factory=str, description="Yours; not printed.")

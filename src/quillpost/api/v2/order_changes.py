@@ -1,5 +1,6 @@
 """Changing an order before it is made, and sending one again."""
 
+from dataclasses import replace
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request, Response
@@ -10,7 +11,7 @@ from quillpost.accounts.service import tenant
 from quillpost.api.answers import answer, header_text
 from quillpost.api.bodies import Body, Switch, Text
 from quillpost.api.docs import BODY_ERRORS, errors
-from quillpost.api.needs import InTx, OneUnit, Parts, id_in_path, may
+from quillpost.api.needs import OneUnit, Parts, id_in_path, may
 from quillpost.api.route import PREFIX, V2Route
 from quillpost.api.v2.inline_recipients import InlineRecipient, unknown_fields
 from quillpost.api.v2.orders import OrderId
@@ -30,7 +31,7 @@ from quillpost.api.v2.shapes import order_shape
 from quillpost.kit.errors import Invalid
 from quillpost.orders import store
 from quillpost.orders.calls import Faults
-from quillpost.orders.editing import Changes, edit
+from quillpost.orders.editing import Changes, edit, new_words
 from quillpost.orders.replaying import resolve_again
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Orders"])
@@ -74,9 +75,9 @@ class Replay(Body):
     summary="Change an order",
 )
 def change_order(
-    request: Request, order_id: OrderId, body: ChangedOrder, who: MayChange, tx: InTx, parts: Parts
+    request: Request, order_id: OrderId, body: ChangedOrder, who: MayChange, parts: Parts, unit: OneUnit
 ) -> Response:
-    """While it is `cancellable`: its message, its schedule, its metadata. It is checked and priced again."""
+    """While it is `cancellable`: its message, schedule, metadata. Other words or times are priced again."""
     now, faults = parts.clock(), Faults()
     given = body.given()
     if "message" in given and not (body.message or "").strip():
@@ -85,24 +86,19 @@ def change_order(
         faults["message"] = [f"At most {parts.limits.message_characters:,} characters, please."]
     changes = Changes(
         names=frozenset(given),
-        message=body.message or "",
         schedule_for=schedule(body.schedule_for, faults, now=now),
         metadata=metadata_text(body.metadata, parts.limits, faults),
     )
-    number = id_in_path(order_id)
-    before = store.read_order(tx, number)
+    with parts.db.transaction(tenant(who)) as tx:
+        before = store.read_order(tx, id_in_path(order_id))
     if faults:
         raise Invalid(faults)
     world = parts.worlds[who.mode]
-    order = edit(
-        tx,
-        number,
-        changes,
-        studio=parts.studio,
-        indicia=world.indicia[before.mail_class],
-        review=world.review,
-        now=now,
-    )
+    if body.message is not None:
+        indicia = world.indicia[before.mail_class]
+        words = new_words(parts.db, tenant(who), before, body.message, studio=parts.studio, indicia=indicia)
+        changes = replace(changes, words=words)
+    order = edit(unit.tx, before.id, changes, review=world.review, now=parts.clock())
     shown = order_shape(request, parts, order) | {"warnings": order.warnings}
     return answer(shown, headers=body.notices())
 
@@ -139,7 +135,7 @@ def replay_order(
             on=now.date(),
         )
     draft = draft_resolved(resolved, faults, who, parts)
-    response, _ = carry_out(request, draft, who, parts, unit)
+    response = carry_out(request, draft, who, parts, unit)
     ignored = sorted(body.model_extra or ()) + unknown_fields(getattr(request, "understood", None))
     if ignored:
         response.headers["X-Ignored-Fields"] = header_text(", ".join(ignored))

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Depends, Path, Request, Response
 from quillpost.accounts.rules import Caller
 from quillpost.accounts.service import tenant
 from quillpost.accounts.sub_accounts import require_sub_account
-from quillpost.api.answers import answer, linked
+from quillpost.api.answers import answer, linked, unmeasured
 from quillpost.api.docs import errors
 from quillpost.api.needs import AskedPage, InTx, Parts, id_in_path, may
 from quillpost.api.route import PREFIX, V2Route
@@ -107,7 +107,7 @@ def read_proof(order_id: OrderId, who: MayRead, parts: Parts) -> Response:
 def find_proof(order_id: OrderId, who: MayRead, parts: Parts) -> Response:
     """Whether there is an order to look at; nothing is drawn that nobody sees."""
     _require_order(who, order_id, parts)
-    return Response(media_type=PDF)
+    return unmeasured(Response(media_type=PDF))
 
 
 def _cancel(request: Request, order_id: OrderId, tx: InTx, parts: Parts) -> Response:

@@ -1,5 +1,6 @@
 """Recipients as callers write them: one, some fields of one, many at once, or where one lives."""
 
+from collections.abc import Mapping, Set
 from typing import Annotated, Any, Optional
 
 from pydantic import (
@@ -18,8 +19,8 @@ from quillpost.api.errors import invalid_of
 from quillpost.api.v2.inline_recipients import KNOWN, InlineRecipient
 from quillpost.audience.rules import LONGEST
 
-KNOWN_OF_MANY = KNOWN | {"mailing_list_id"}
-LIST_NAMES = AliasChoices("mailing_list_id", "mailing_list")
+LIST, OTHER_NAME = "mailing_list_id", "mailing_list"
+LIST_NAMES = AliasChoices(LIST, OTHER_NAME)
 EXAMPLE: dict[str, Any] = {
     "mailing_list_id": 12,
     "name": "Jane Doe",
@@ -98,6 +99,7 @@ class RecipientOfMany(InlineRecipient, total=False):
     ]
 
 
+_KNOWN_OF_MANY, _KNOWN_BY_OTHER_NAME = KNOWN | {LIST}, KNOWN | {OTHER_NAME}
 _ROW, _ROWS = TypeAdapter(RecipientOfMany), TypeAdapter(list[RecipientOfMany])
 
 
@@ -134,7 +136,7 @@ class ManyRecipients(BaseModel):
     def notices(self) -> dict[str, str]:
         """The header that names what was ignored, whichever rows it was in."""
         rows = [row for row in self.recipients if isinstance(row, dict)]
-        inside = {name for row in rows for name in row if name not in KNOWN_OF_MANY}
+        inside = {name for row in rows for name in row.keys() - _known_in(row)}
         ignored = sorted([*(self.model_extra or ()), *(f"recipients.*.{name}" for name in inside)])
         return {"X-Ignored-Fields": ", ".join(ignored)} if ignored else {}
 
@@ -153,7 +155,15 @@ def person_of(row: RecipientOfMany) -> dict[str, Any]:
 
 def known_fields(row: Any) -> dict[str, Any]:
     """The row as it was given, without what means nothing to us."""
-    return {name: row[name] for name in row if name in KNOWN_OF_MANY} if isinstance(row, dict) else {}
+    if not isinstance(row, dict):
+        return {}
+    known = _known_in(row)
+    return {name: row[name] for name in row if name in known}
+
+
+def _known_in(row: Mapping[str, Any]) -> Set[str]:
+    """The names that mean something: the list's other name where its own is not given."""
+    return _KNOWN_BY_OTHER_NAME if LIST not in row and OTHER_NAME in row else _KNOWN_OF_MANY
 
 
 class WhomToRemove(Body):

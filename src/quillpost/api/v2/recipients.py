@@ -54,6 +54,7 @@ TheirEmail = Annotated[
     SoughtText | None, Query(max_length=LONGEST, description="Only those with this e-mail, in any case.")
 ]
 OnList = Annotated[AskedId, Query(description="Only those on this list.")]
+OnListToo = Annotated[AskedId, Query(description="Another name of mailing_list_id.")]
 Since = Annotated[
     AskedMoment, Query(description="Only those changed at this ISO 8601 date or date-time, or later.")
 ]
@@ -79,7 +80,7 @@ def _with_lists(tx: Tx, found: Iterable[Recipient]) -> tuple[list[Recipient], di
 @router.get(
     "/mailing-lists-utils/recipients/{mailing_list_id}",
     response_model=schemas.ListRecipients,
-    responses=errors(404, 422),
+    responses=errors(400, 404, 422),
     dependencies=MAY_READ,
     summary="List a mailing list's recipients",
 )
@@ -89,10 +90,11 @@ def list_recipients_of(
     tx: InTx,
     parts: Parts,
     asked: AskedRecipientsPage,
+    sub_account_id: SubAccountFilter,
     updated_since: Since = None,
 ) -> Response:
     """As they were added; with `updated_since` in the order of their changes, so that whoever follows a list
-    asks again from the last change that it has seen.
+    asks again from the last change that it has seen. Asked for another sub account than the list's: nobody.
 
     Also at `/mailing-lists/{mailing_list_id}/recipients`.
     """
@@ -101,9 +103,14 @@ def list_recipients_of(
     if faults:
         raise Invalid(faults)
     mailing_list = read_list(tx, id_in_path(mailing_list_id))
-    page = recipients.list_recipients(tx, mailing_list, asked, updated_since=since)
+    if sub_account_id is not None:
+        require_sub_account(tx, sub_account_id)
+    if sub_account_id in (None, mailing_list.sub_account_id):
+        page = recipients.list_recipients(tx, mailing_list, asked, updated_since=since)
+    else:
+        page = Page([], 0, asked)
     shape = recipient_shapes(parts, [mailing_list])
-    return paginated(request, page, lambda one: shape(one) | {"can_deliver": one.person.address is not None})
+    return paginated(request, page, lambda one: shape(one) | {"can_deliver": one.person.can_be_mailed})
 
 
 @router.get(
@@ -121,9 +128,11 @@ def list_recipients(
     sub_account_id: SubAccountFilter,
     email: TheirEmail = None,
     mailing_list_id: OnList = None,
+    mailing_list: OnListToo = None,
 ) -> Response:
     """Of all lists; filter by e-mail, list and sub account."""
-    list_id = number_in_query("mailing_list_id", mailing_list_id)
+    named = {"mailing_list_id": mailing_list_id, "mailing_list": mailing_list}
+    list_id = next(filter(None, (number_in_query(*each) for each in named.items())), None)
     if sub_account_id is not None:
         require_sub_account(tx, sub_account_id)
     if list_id is not None:
@@ -150,7 +159,7 @@ def list_recipients(
 def create_recipient(body: NewRecipient, tx: InTx, parts: Parts) -> Response:
     """With an address, in parts or whole on one line, or at least an e-mail. An address is on a list once,
     however it is spelled."""
-    added = joining.add_recipient(tx, body.mailing_list_id, body.person(), now=parts.clock())
+    added = joining.add_recipient(tx, body.mailing_list_id, body.person(), clock=parts.clock)
     return answer(_shown(tx, parts, added), status=201, headers=body.notices() | SECRET)
 
 
@@ -181,7 +190,7 @@ def change_recipient(recipient_id: RecipientId, body: ChangedRecipient, tx: InTx
         id_in_path(recipient_id),
         body.person(),
         mailing_list_id=body.mailing_list_id or None,
-        now=parts.clock(),
+        clock=parts.clock,
     )
     return answer(_shown(tx, parts, changed), headers=body.notices())
 
@@ -219,7 +228,7 @@ def create_recipients(body: ManyRecipients, tx: InTx, parts: Parts) -> Response:
         raise Invalid({"recipients": [f"At most {most:,} recipients in one call, please."]})
     rows = body.read()
     sound = [(row.get("mailing_list_id"), person_of(row)) for row in rows if not isinstance(row, str)]
-    added = iter(joining.add_many(tx, sound, now=parts.clock()))
+    added = iter(joining.add_many(tx, sound, clock=parts.clock))
     outcome = [Refusal(row) if isinstance(row, str) else next(added) for row in rows]
     lists = known_lists(tx, (one.mailing_list_id for one in outcome if isinstance(one, Recipient)))
     shape = recipient_shapes(parts, lists.values())

@@ -1,6 +1,6 @@
 """Sending mail, and asking what it would cost: one pair of endpoints for each piece."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, NamedTuple
 
 from fastapi import APIRouter, Body, Depends, Response
@@ -96,15 +96,17 @@ def _offer(offer: Offer) -> None:
     ) -> Response:
         draft = draft_of(piece, body, who, parts)
         if body.preview:
-            return name_ignored(show(request, draft, who, parts, unit), body, request.understood)
-        sent, _ = carry_out(request, draft, who, parts, unit)
-        return name_ignored(sent, body, request.understood)
+            shown = show(request, draft, who, parts, unit)
+            return name_ignored(shown, body, request.understood, draft.wish.unused)
+        sent = carry_out(request, draft, who, parts, unit)
+        return name_ignored(sent, body, request.understood, draft.wish.unused)
 
     def estimate(
         request: ReadRequest, body: Annotated[SendBody, Depends(read)], who: MaySend, parts: Parts
     ) -> Response:
         draft = draft_of(piece, body, who, parts)
-        return name_ignored(answer(_estimate(draft, who, parts)), body, request.understood)
+        shown = answer(_estimate(draft, who, parts))
+        return name_ignored(shown, body, request.understood, draft.wish.unused)
 
     for path in piece.paths:
         described, name = path == piece.paths[0], path.replace("-", "_")
@@ -134,9 +136,9 @@ for each in OFFERS:
     _offer(each)
 
 
-def name_ignored(response: Response, body: SendBody, sent: Any) -> Response:
+def name_ignored(response: Response, body: SendBody, sent: Any, unused: Sequence[str] = ()) -> Response:
     """The answer, with what of the call changed nothing."""
-    ignored = body.ignored_fields(sent)
+    ignored = body.ignored_fields(sent, unused)
     if ignored:
         response.headers["X-Ignored-Fields"] = header_text(", ".join(ignored))
     return response

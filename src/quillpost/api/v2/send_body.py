@@ -9,7 +9,7 @@ from pydantic import AliasChoices, BeforeValidator, Field
 from quillpost.api.bodies import DIGITS, NULL_IS_LEFT_OUT, Body, Flag, FormText, Id, Switch, Text, Whole
 from quillpost.api.v2.inline_recipients import InlineRecipient, unknown_fields
 from quillpost.api.v2.notified import Notified
-from quillpost.audience.rules import LONGEST
+from quillpost.audience.rules import LONGEST, examine_alone
 from quillpost.composition.content import ReturnAddress
 from quillpost.creative.wording import LONGEST_URL
 from quillpost.kit import exact_json
@@ -22,6 +22,17 @@ MOST_LISTS = 100
 LONGEST_TEXT = 100_000
 """Whatever an operator's limit for messages is: beyond it nothing is even looked at."""
 NO_RADIUS = "This installation has no address data for radius searches."
+NO_SUCH_RECIPIENT = (
+    "There is no such recipient: only those in recipients are counted, from 0 on; people of lists are not."
+)
+WHOLE = "write it whole on one line in return_address: 12 Main St, Austin, TX 78701."
+PARTS_OF_HOME = {
+    "address": ("return_address", "Give the street as well, or none of it: the account's is used then."),
+    "city": ("return_city", f"A return address needs a city, or {WHOLE}"),
+    "province": ("return_state", f"A return address needs a state, or {WHOLE}"),
+    "postal_code": ("return_postal_code", f"A return address needs a ZIP or postal code, or {WHOLE}"),
+}
+"""What no return address is without, and what its field's absence is told with."""
 STANDS_ALONE = "A radius_search stands alone: leave out recipients and mailing_list_ids."
 
 
@@ -93,7 +104,9 @@ class SendBody(Body):
         description="A saved message with its settings; what the call says itself wins.",
     )
     use_custom_background: Switch = Field(
-        True, description="False: neither the template's nor the sub account's background is printed."
+        True,
+        description="False: neither the template's nor the sub account's background is printed; one of the"
+        " call's own is.",
     )
     send_standard_mail: Switch = Field(False, description="Standard mail instead of first class; US only.")
     handwriting_style: Whole | None = Field(
@@ -131,7 +144,11 @@ class SendBody(Body):
     return_name: Text | None = Field(
         None, max_length=LONGEST, description="Return address; else the sub account's or account's."
     )
-    return_address: Text | None = Field(None, max_length=LONGEST, description="Street and number.")
+    return_address: Text | None = Field(
+        None,
+        max_length=LONGEST,
+        description="Street and number; or the whole on one line, as 12 Main St, Austin, TX 78701.",
+    )
     return_address2: Text | None = Field(None, max_length=LONGEST, description="Unit.")
     return_city: Text | None = Field(None, max_length=LONGEST, description="City.")
     return_state: Text | None = Field(
@@ -147,19 +164,26 @@ class SendBody(Body):
     )
     schedule_for: Schedule = None
     preview_recipient: Annotated[int, Field(ge=0), DIGITS] | None = Field(
-        None, description="Whose piece a preview shows, counted from 0."
+        None,
+        description="Whose piece a preview shows: a place among recipients, counted from 0."
+        " People of lists are not counted.",
     )
 
-    def ignored_fields(self, sent: Any) -> list[str]:
-        """What the caller sent that changes nothing."""
-        return sorted(self.model_extra or ()) + unknown_fields(sent)
+    def ignored_fields(self, sent: Any, unused: Sequence[str] = ()) -> list[str]:
+        """What the caller sent that changes nothing, in the caller's spelling; `unused` is so in ours."""
+        spelled = [self._spelled(name, sent) for name in unused]
+        return sorted([*(self.model_extra or ()), *spelled]) + unknown_fields(sent)
+
+    def _spelled(self, name: str, sent: Any) -> str:
+        alias = type(self).model_fields[name].validation_alias
+        spellings = alias.choices if isinstance(alias, AliasChoices) else [name]
+        return next((str(spelling) for spelling in spellings if spelling in sent), name)
 
     def call(self, piece: Piece, limits: Limits, *, now: datetime) -> tuple[Call, Faults]:
         """The same in our own terms, and what is wrong with it so far."""
         faults: Faults = {}
         recipients = self._recipients(limits, faults)
         self._check_message(limits, faults)
-        self._check_return_address(faults)
         call = Call(
             piece=piece,
             recipients=recipients,  # type: ignore[arg-type]
@@ -175,14 +199,7 @@ class SendBody(Body):
             font_size=self.font_size,
             qrcode_url=_given(self.qrcode_url),
             sub_account_id=self.sub_account_id,
-            return_address=ReturnAddress(
-                name=_given(self.return_name),
-                address=_given(self.return_address),
-                address2=_given(self.return_address2),
-                city=_given(self.return_city),
-                province=_given(self.return_state),
-                postal_code=_given(self.return_postal_code),
-            ),
+            return_address=self._home(faults),
             mail_class="standard" if self.send_standard_mail else "first",
             append_or_current_resident=self.append_or_current_resident,
             allow_duplicates=self.allow_duplicates,
@@ -204,17 +221,29 @@ class SendBody(Body):
             faults["radius_search"] = [STANDS_ALONE if given or self.mailing_list_ids else NO_RADIUS]
         check_recipients(given, limits, faults)
         if self.preview_recipient is not None and self.preview_recipient >= max(1, len(given)):
-            faults["preview_recipient"] = ["There is no such recipient; the first one is 0."]
+            faults["preview_recipient"] = [NO_SUCH_RECIPIENT]
         return given
 
     def _check_message(self, limits: Limits, faults: Faults) -> None:
         if len(self.message or "") > limits.message_characters:
             faults["message"] = [f"At most {limits.message_characters:,} characters, please."]
 
-    def _check_return_address(self, faults: Faults) -> None:
-        parts_of_it = (self.return_address2, self.return_city, self.return_state, self.return_postal_code)
-        if any(map(_given, parts_of_it)) and not _given(self.return_address):
-            faults["return_address"] = ["Give the street as well, or none of it: the account's is used then."]
+    def _home(self, faults: Faults) -> ReturnAddress:
+        """The call's return address: whole, or none of it but a name."""
+        given = {
+            "address": _given(self.return_address),
+            "address2": _given(self.return_address2),
+            "city": _given(self.return_city),
+            "province": _given(self.return_state),
+            "postal_code": _given(self.return_postal_code),
+        }
+        if given["address"] and not (given["city"] or given["postal_code"]):
+            # On one line it is read as a recipient's is; else it stays as it came, home or abroad.
+            read, unread = examine_alone(given)
+            given = given if unread else {name: getattr(read, name) for name in given}
+        if any(given.values()):
+            faults |= {field: [told] for part, (field, told) in PARTS_OF_HOME.items() if not given[part]}
+        return ReturnAddress(name=_given(self.return_name), **given)
 
 
 class SendCard(SendBody):

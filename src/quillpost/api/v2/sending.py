@@ -16,8 +16,8 @@ from quillpost.orders.calls import Faults
 from quillpost.orders.examining import examine_wish
 from quillpost.orders.pieces import Piece
 from quillpost.orders.preparing import Draft, prepare
-from quillpost.orders.records import Order
 from quillpost.orders.resolving import Resolved, resolve
+from quillpost.orders.sending import Files
 from quillpost.parts import Parts
 
 
@@ -47,14 +47,20 @@ def draft_resolved(resolved: Resolved, faults: Faults, who: Caller, parts: Parts
     )
 
 
-def carry_out(
-    request: Request, draft: Draft, who: Caller, parts: Parts, unit: Unit
-) -> tuple[Response, Order]:
+def carry_out(request: Request, draft: Draft, who: Caller, parts: Parts, unit: Unit) -> Response:
     """Place the order and answer with it."""
-    now = parts.clock()
-    files = sending.keep_files(parts.db, parts.shelf, who, draft, now=now)
+    return place(request, draft, keep_files(draft, who, parts), who, parts, unit)
+
+
+def keep_files(draft: Draft, who: Caller, parts: Parts) -> Files:
+    """The first half, before anything is locked: storage may be far away."""
+    return sending.keep_files(parts.db, parts.shelf, who, draft, now=parts.clock())
+
+
+def place(request: Request, draft: Draft, files: Files, who: Caller, parts: Parts, unit: Unit) -> Response:
+    """The second half, in the request's transaction."""
     order, found = sending.place(
-        unit.tx, who, parts.shelf, draft, files, review=parts.worlds[who.mode].review, now=now
+        unit.tx, who, parts.shelf, draft, files, review=parts.worlds[who.mode].review, now=parts.clock()
     )
     shown = send_shape(
         request,
@@ -63,7 +69,7 @@ def carry_out(
         recipients=[inline_shape(person) for person in found.people],
         sub_account=read_sub_account(unit.tx, order.sub_account_id),
     )
-    return answer(shown, headers=warning_header(order.warnings)), order
+    return answer(shown, headers=warning_header(order.warnings))
 
 
 def show(request: Request, draft: Draft, who: Caller, parts: Parts, unit: Unit) -> Response:

@@ -200,7 +200,8 @@ def stats_shape(totals: Totals) -> dict[str, Any]:
 
 def dollars(cents: int) -> str:
     """Money as a person reads it."""
-    return f"${cents // 100:,}.{cents % 100:02d}"
+    sign, whole = "-" if cents < 0 else "", abs(cents)
+    return f"{sign}${whole // 100:,}.{whole % 100:02d}"
 
 
 def track_shape(

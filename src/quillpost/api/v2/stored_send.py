@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from quillpost.accounts.service import tenant
 from quillpost.accounts.sub_accounts import require_sub_account
-from quillpost.api.answers import answer
+from quillpost.api.answers import answer, unmeasured
 from quillpost.api.bodies import ReadRequest, understand_again
 from quillpost.api.docs import BODY_ERRORS, errors
 from quillpost.api.errors import invalid_of
@@ -22,7 +22,7 @@ from quillpost.api.v2.schemas.common import Message
 from quillpost.api.v2.schemas.send import PreviewResponse, SendResponse, StoredSend
 from quillpost.api.v2.send import OFFERS, MaySend, Offer, also, name_ignored
 from quillpost.api.v2.send_body import SendBody
-from quillpost.api.v2.sending import carry_out, draft_of, show
+from quillpost.api.v2.sending import draft_of, keep_files, place, show
 from quillpost.api.v2.shapes import base_of
 from quillpost.kit.errors import Invalid, NotFound
 from quillpost.orders import stored
@@ -74,17 +74,20 @@ def _offer(offer: Offer) -> None:
         body = _read(offer.body, sent).model_copy(update={"sub_account_id": found.sub_account_id})
         draft = draft_of(piece, body, who, parts)
         if body.preview:
-            return name_ignored(show(request, draft, who, parts, unit), body, sent)
+            shown = show(request, draft, who, parts, unit)
+            stored.keep_longer(unit.tx, number, now=parts.clock())
+            return name_ignored(shown, body, sent, draft.wish.unused)
+        # Whoever turns out to be the second has put files away for nothing: they are swept up as orphans.
+        files = keep_files(draft, who, parts)
         # Two who open it at the same moment take turns here; the second finds the first one's answer.
         found = stored.read_stored(unit.tx, number, piece=name, locked=True)
         if found.answer_body is not None:
             return _again(found)
-        done, order = carry_out(request, draft, who, parts, unit)
-        response = name_ignored(done, body, sent)
+        done = place(request, draft, files, who, parts, unit)
+        response = name_ignored(done, body, sent, draft.wish.unused)
         stored.keep_answer(
             unit.tx,
             number,
-            order_id=order.id,
             body=bytes(response.body),
             headers={kept: response.headers[kept] for kept in HEADERS_KEPT if kept in response.headers},
             now=parts.clock(),
@@ -94,7 +97,7 @@ def _offer(offer: Offer) -> None:
     def look(stored_id: StoredId, who: MaySend, parts: Parts) -> Response:
         with parts.db.transaction(tenant(who)) as tx:
             stored.read_stored(tx, _number(stored_id), piece=name)
-        return answer(NOTHING_SENT)
+        return unmeasured(answer(NOTHING_SENT))
 
     for path in piece.paths:
         described, word = path == name, path.replace("-", "_")
@@ -111,7 +114,7 @@ def _offer(offer: Offer) -> None:
         )(store)
         how: dict[str, Any] = {
             "response_model": SendResponse | PreviewResponse | Message,
-            "responses": errors(400, 404, 409, 413, 415, 422),
+            "responses": errors(404, *BODY_ERRORS),
             "description": "A second call returns the first answer and sends nothing.",
             "include_in_schema": described,
         }

@@ -1,12 +1,10 @@
 """What the bodies of image and message templates have in common."""
 
-from typing import Annotated, TypeVar
+from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from quillpost.api.bodies import NOT_BLANK, Text
-
-Given = TypeVar("Given")
 
 
 def _not_blank(text: str) -> str:
@@ -15,8 +13,7 @@ def _not_blank(text: str) -> str:
     return text
 
 
-def not_null(value: Given | None) -> Given | None:
-    """For a field of an update that may be left out, and not be emptied."""
+def _not_null(value: object) -> object:
     if value is None:
         raise ValueError("This cannot be null.")
     return value
@@ -26,6 +23,8 @@ def blank_is_none(text: str | None) -> str | None:
     return text if text and text.strip() else None
 
 
+NOT_NULL = BeforeValidator(_not_null)
+"""For a field of an update that may be left out, and not be emptied."""
 Name = Annotated[
     Text, Field(max_length=255, json_schema_extra={"pattern": NOT_BLANK}), AfterValidator(_not_blank)
 ]

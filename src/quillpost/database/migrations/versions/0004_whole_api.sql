@@ -115,13 +115,14 @@ create table stored_sends (
     sub_account_id bigint references sub_accounts on delete cascade,
     mode text not null check (mode in ('test', 'live')),
     piece text not null,
-    body text not null,
-    order_id bigint references orders on delete set null,
+    body text not null,                              -- empty once it is sent: it holds recipients
     answer_headers jsonb,
     answer_body bytea,
     created_at timestamptz not null,
-    sent_at timestamptz
+    sent_at timestamptz,
+    expires_at timestamptz not null
 );
+create index stored_sends_expires on stored_sends (expires_at);
 create index stored_sends_account on stored_sends (account_id, created_at desc);
 
 do $$

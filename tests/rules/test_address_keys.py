@@ -1,0 +1,74 @@
+"""The key of an address: one for every way to write a door, another for another door."""
+
+from typing import Any
+from unicodedata import normalize
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from makers import person
+from quillpost.audience.rules import LONGEST, examine, examine_alone, examine_one, whereabouts
+
+
+@pytest.mark.parametrize(
+    ("here", "there"),
+    [
+        ({"address": "12 Café St"}, {"address": "12 Cafe\u0301 St"}),
+        ({"address": "12 CAFÉ ST"}, {"address": "12 cafe\u0301 st"}),
+        ({"address": "12 οδός ΐ"}, {"address": "12 ΟΔΌΣ Ϊ\u0301"}),
+        ({"address": "12 שָׁלוֹם", "country": "IL"}, {"address": "12 שלום", "country": "IL"}),
+        ({"address": "12 葛\U000e0100", "country": "JP"}, {"address": "12 葛", "country": "JP"}),
+        ({"address": "12 - 2nd St"}, {"address": "12, 2nd St"}),
+        ({"postal_code": "110 00", "country": "CZ"}, {"postal_code": "11000", "country": "CZ"}),
+        ({"postal_code": "K1A 0B1", "country": "CA"}, {"postal_code": "k1a0b1", "country": "CA"}),
+    ],
+)
+def test_two_ways_to_write_a_door_are_one(here: dict[str, str], there: dict[str, str]) -> None:
+    assert examine_one(person(**here)).address_key == examine_one(person(**there)).address_key
+
+
+@given(st.text(), st.text())
+def test_a_key_knows_no_difference_of_normal_form(address: str, address2: str) -> None:
+    keys = {
+        examine_alone({"address": normalize(form, address), "address2": normalize(form, address2)})[
+            0
+        ].address_key
+        for form in ("NFC", "NFD")
+    }
+    assert len(keys) == 1
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        person(),
+        {"address": "12 MAIN ST, Austin, TX 78701-1234"},
+        {"address": "12 main st.", "postal_code": "78701"},
+    ],
+)
+def test_a_whole_address_is_known_by_its_key(row: dict[str, Any]) -> None:
+    assert whereabouts(row).address_key == examine_one(person()).address_key
+
+
+def test_of_a_street_the_rest_stays_open() -> None:
+    where = whereabouts({"address": "12 Main St.", "province": "Texas", "country": "us"})
+    assert (where.street, where.address_key) == ("12MAINST", None)
+    assert where.parts == {"province": "TX", "country": "US"}
+
+
+@given(st.text(max_size=LONGEST), st.text(max_size=LONGEST), st.text(max_size=LONGEST))
+def test_an_address_has_a_key_that_an_index_takes(address: str, address2: str, code: str) -> None:
+    row = {"address": address, "address2": address2, "postal_code": code, "city": "X", "country": "CN"}
+    found, _ = examine_alone(row)
+    assert len((found.address_key or "").encode()) <= 2_000
+    assert examine_alone(row)[0].address_key == found.address_key
+
+
+def test_long_addresses_that_end_differently_differ() -> None:
+    rows = [
+        {"address": "x" * 300, "address2": "y" * 300, "postal_code": code, "city": "X", "country": "CN"}
+        for code in ("1", "2")
+    ]
+    first, second = examine(rows)
+    assert first.address_key != second.address_key
