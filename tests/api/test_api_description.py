@@ -175,3 +175,16 @@ def test_what_need_not_be_said_may_be_null(operation: Operation) -> None:
     for shape in (resolved(s) for s in (operation.body_schema, *operation.body_schema.get("anyOf", ()))):
         optional = shape.get("properties", {}).keys() - set(shape.get("required", ()))
         assert [name for name in optional if not may_be_null(shape["properties"][name])] == []
+
+
+def test_every_address_may_be_equally_long() -> None:
+    longest = {
+        (name, choice.get("maxLength"))
+        for operation in WITH_BODY
+        for name, schema in (operation.body_schema or {}).get("properties", {}).items()
+        if name == "url" or name.endswith("_url")
+        for choice in (resolved(schema), *resolved(schema).get("anyOf", ()))
+        if choice.get("type") == "string"
+    }
+    assert {"url", "qrcode_url", "pdf_only_url", "front_image_url"} <= {name for name, _ in longest}
+    assert {most for _, most in longest} == {2_048}

@@ -19,14 +19,13 @@ from quillpost.api.v2.schemas import mailing_lists as schemas
 from quillpost.api.v2.schemas.common import Message
 from quillpost.audience import list_keeping, lists
 from quillpost.audience.export import chunks, csv_file
-from quillpost.creative.wording import wrong_saved_url
+from quillpost.creative.wording import LONGEST_URL, wrong_saved_url
 from quillpost.kit.errors import Invalid
 from quillpost.parts import Parts as ServiceParts
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Mailing lists"])
 
 LONGEST = 300
-LONGEST_URL = 2_000
 
 MAY_READ = [Depends(may("lists:read"))]
 MAY_WRITE = [Depends(may("lists:write"))]

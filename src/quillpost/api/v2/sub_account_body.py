@@ -16,6 +16,7 @@ from pydantic import (
 from quillpost.accounts.sub_accounts import BACKGROUNDS, SubAccount
 from quillpost.api.bodies import BEYOND_IDS, NOT_BLANK, Body, Text
 from quillpost.composition.content import parse_colour
+from quillpost.creative.wording import LONGEST_URL
 
 LONGEST = 300
 LONGEST_TEXT = 2_000
@@ -69,10 +70,10 @@ class Branding(Body):
     accentColor: Annotated[Words, AfterValidator(_colour)] = Field(  # noqa: N815
         None, max_length=LONGEST, description="A colour's name, #rrggbb, rgb() or rgba()."
     )
-    symbol: Words = Field(None, max_length=LONGEST_TEXT, description="A symbol, or the URL of one.")
-    logo: Words = Field(None, max_length=LONGEST_TEXT, description="The URL of a picture, or a word.")
+    symbol: Words = Field(None, max_length=LONGEST_URL, description="A symbol, or the URL of one.")
+    logo: Words = Field(None, max_length=LONGEST_URL, description="The URL of a picture, or a word.")
     disclaimer: Words = Field(None, max_length=LONGEST_TEXT, description="The small print.")
-    headshot: Words = Field(None, max_length=LONGEST_TEXT, description="The URL of a portrait.")
+    headshot: Words = Field(None, max_length=LONGEST_URL, description="The URL of a portrait.")
     name: Words = Field(None, max_length=LONGEST, description="What %YOUR_NAME% says; else the account's.")
     email: Words = Field(None, max_length=LONGEST, description="The sender's e-mail address.")
     phone: Words = Field(None, max_length=LONGEST, description="The sender's phone.")
@@ -101,19 +102,19 @@ class SubAccountFields(Body):
     )
     return_postal_code: Words = Field(None, max_length=LONGEST, description="ZIP or postal code.")
     message_background_url: Words = Field(
-        None, max_length=LONGEST_TEXT, description="PNG or JPEG behind the message of a postcard."
+        None, max_length=LONGEST_URL, description="PNG or JPEG behind the message of a postcard."
     )
     postcard6x9_background_url: Words = Field(
-        None, max_length=LONGEST_TEXT, description="The same for a 6x9 postcard."
+        None, max_length=LONGEST_URL, description="The same for a 6x9 postcard."
     )
     notecard_background_url: Words = Field(
-        None, max_length=LONGEST_TEXT, description="The same for the inside of a notecard."
+        None, max_length=LONGEST_URL, description="The same for the inside of a notecard."
     )
     windowedletter_background_url: Words = Field(
-        None, max_length=LONGEST_TEXT, description="The same for a letter in a windowed envelope."
+        None, max_length=LONGEST_URL, description="The same for a letter in a windowed envelope."
     )
     windowlessletter_background_url: Words = Field(
-        None, max_length=LONGEST_TEXT, description="The same for a letter in a windowless envelope."
+        None, max_length=LONGEST_URL, description="The same for a letter in a windowless envelope."
     )
     branding_fields: Branding | None = Field(
         None, description="What sets the sub account's mail apart; null clears all of it."

@@ -5,6 +5,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from quillpost.api.bodies import NOT_BLANK, Text
+from quillpost.creative.wording import LONGEST_URL
 
 
 def _not_blank(text: str) -> str:
@@ -29,4 +30,4 @@ Name = Annotated[
     Text, Field(max_length=255, json_schema_extra={"pattern": NOT_BLANK}), AfterValidator(_not_blank)
 ]
 MaybeText = Annotated[Annotated[Text, Field(max_length=255)] | None, AfterValidator(blank_is_none)]
-MaybeUrl = Annotated[Annotated[Text, Field(max_length=2_048)] | None, AfterValidator(blank_is_none)]
+MaybeUrl = Annotated[Annotated[Text, Field(max_length=LONGEST_URL)] | None, AfterValidator(blank_is_none)]

@@ -15,6 +15,7 @@ from quillpost.api.needs import AskedPage, InTx, Parts, SubAccountFilter, id_in_
 from quillpost.api.route import PREFIX, V2Route
 from quillpost.api.v2.schemas import webhooks as schemas
 from quillpost.api.v2.schemas.common import Message
+from quillpost.creative.wording import LONGEST_URL
 from quillpost.kit.errors import Invalid
 from quillpost.kit.times import iso
 from quillpost.webhooks import service, store
@@ -61,7 +62,7 @@ class NewWebhook(Body):
         json_schema_extra={"examples": [{"url": "https://example.com/hook", "type": "*"}]},
     )
 
-    url: Text = Field(max_length=2_000, description=TO, examples=["https://example.com/hook"])
+    url: Text = Field(max_length=LONGEST_URL, description=TO, examples=["https://example.com/hook"])
     type: EventName = Field(validation_alias=EVENT_NAMES, description=OF, examples=["order_item.delivered"])
     verb: Annotated[Verb, NULL_IS_LEFT_OUT] = Field("post", description=HOW)
     description: Text | None = Field(None, max_length=500, description="Yours.")
@@ -77,7 +78,7 @@ class ChangedWebhook(Body):
         json_schema_extra={"examples": [{"url": "https://example.com/new-hook", "description": None}]},
     )
 
-    url: Text = Field(default_factory=str, max_length=2_000, description=TO)
+    url: Text = Field(default_factory=str, max_length=LONGEST_URL, description=TO)
     type: EventName = Field(default_factory=str, validation_alias=EVENT_NAMES, description=OF)
     verb: Verb = Field("post", description=HOW)
     description: Text | None = Field(None, max_length=500, description="Yours; null clears it.")
