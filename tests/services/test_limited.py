@@ -4,6 +4,7 @@ import io
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from quillpost.composition.art.refusals import BadImage, BadPdf
 from quillpost.creative import limited
 from quillpost.creative.images import FetchedPages, FetchedPicture, Wanted, fetch_images, fetch_pages
 from quillpost.creative.limited import Died, Nursery, TookTooLong, limited_pages, limited_picture
+from quillpost.creative.messages import send_message
 from quillpost.kit.errors import Invalid, Unavailable
 from quillpost.ports import Fetched
 
@@ -182,6 +184,20 @@ def test_secrets_are_not_inherited(nursery: Nursery, monkeypatch: pytest.MonkeyP
     known = nursery.run("environment", b"", cpu_seconds=PLENTY, seconds=PLENTY)[0]
     assert "PATH" in known
     assert "hunter2" not in known.values()
+
+
+def test_nothing_is_sent_after_a_message_is_whole() -> None:
+    """Whoever has it may have answered and gone."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+
+        class Wire(socket.socket):
+            def sendall(self, data: object, flags: int = 0) -> None:
+                super().sendall(data, flags)  # type: ignore[arg-type]
+                theirs.close()
+
+        with Wire(fileno=ours.detach()) as wire:
+            send_message(wire, {"work": "echo"})
 
 
 def test_threads_get_their_own_answers(nursery: Nursery) -> None:

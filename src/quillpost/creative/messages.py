@@ -27,7 +27,8 @@ class Broken(Exception):
 def send_message(to: socket, head: Head, body: bytes = b"") -> None:
     words = json.dumps(head).encode()
     to.sendall(_SIZES.pack(len(words), len(body)) + words)
-    to.sendall(body)
+    if body:  # with none the message is whole, and who has answered it and gone cannot be sent even nothing
+        to.sendall(body)
 
 
 def receive_message(
