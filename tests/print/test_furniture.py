@@ -199,6 +199,8 @@ def test_any_address_fits_at_eight_points_or_more_or_is_refused(
         return
     if drawn:
         assert size_of(drawn) >= 8
+    # A soft hyphen or a control character alone is set and leaves no ink.
+    if any(letter.isprintable() and letter.strip() for letter in name + company + address + address2 + city):
         # Accents rise a little over the capitals of the first line.
         assert box.stretched(0.5, 1.5).contains(ink_of(drawn, BACK))
 
