@@ -11,6 +11,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from art_house import ArtHouse
 from fastapi import FastAPI
 
 from databases import Databases
@@ -129,6 +130,13 @@ def build(conninfo: str, clock: Clock, tmp_path: Path) -> Iterator[Build]:
 @pytest.fixture
 def parts(build: Build) -> Parts:
     return build()
+
+
+@pytest.fixture(scope="module")
+def art() -> Iterator[ArtHouse]:
+    """Pictures and PDFs over HTTP, on loopback: for parts built with `allow_private_urls`."""
+    with ArtHouse() as server:
+        yield server
 
 
 @pytest.fixture

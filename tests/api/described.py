@@ -13,15 +13,13 @@ from typing import Any
 
 from httpx2 import Response
 from PIL import Image
-from shared_service import shared_service
+from shared_service import shared_account
 
-from direct import TestClient
-from makers import Account, make_account
+from makers import Account
 from quillpost.api import v2
 from quillpost.api.description import draw
 from quillpost.database.embedded import EmbeddedPostgres
 from quillpost.parts import Parts
-from quillpost.web import create_app
 
 Json = dict[str, Any]
 
@@ -177,13 +175,8 @@ MAKERS = {place: maker for maker in reversed(OPERATIONS) if (place := made_by(ma
 
 @contextmanager
 def described_world(postgres: EmbeddedPostgres, template: str, home: Path) -> Iterator[World]:
-    with (
-        shared_service(postgres, template, home) as parts,
-        TestClient(
-            create_app(parts), base_url="http://quillpost.test", raise_server_exceptions=False
-        ) as http,
-    ):
-        world = World(parts, make_account(parts, http, "owner@example.com"))
+    with shared_account(postgres, template, home) as (owner, parts):
+        world = World(parts, owner)
         world.fill()
         yield world
 

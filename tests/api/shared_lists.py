@@ -5,19 +5,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from list_keeper import Lister
-from shared_service import shared_service
+from shared_service import shared_account
 
-from direct import TestClient
-from makers import make_account
 from quillpost.database.embedded import EmbeddedPostgres
 from quillpost.parts import Parts
-from quillpost.web import create_app
 
 
 @contextmanager
 def shared_lists(postgres: EmbeddedPostgres, template: str, home: Path) -> Iterator[tuple[Lister, Parts]]:
-    with (
-        shared_service(postgres, template, home) as parts,
-        TestClient(create_app(parts), base_url="http://quillpost.test") as http,
-    ):
-        yield Lister(make_account(parts, http, "owner@example.com")), parts
+    with shared_account(postgres, template, home) as (owner, parts):
+        yield Lister(owner), parts

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import psycopg
 
-from makers import Clock
+from direct import TestClient
+from makers import Account, Clock, make_account
 from quillpost import wiring
 from quillpost.database.embedded import EmbeddedPostgres
 from quillpost.parts import Parts
+from quillpost.web import create_app
 
 
 @contextmanager
@@ -22,3 +24,15 @@ def shared_service(postgres: EmbeddedPostgres, template: str, home: Path) -> Ite
         yield parts
         parts.db.close()
         admin.execute(f'drop database "{name}" with (force)')
+
+
+@contextmanager
+def shared_account(postgres: EmbeddedPostgres, template: str, home: Path) -> Iterator[tuple[Account, Parts]]:
+    """Someone who calls such a service, and its parts."""
+    with (
+        shared_service(postgres, template, home) as parts,
+        TestClient(
+            create_app(parts), base_url="http://quillpost.test", raise_server_exceptions=False
+        ) as http,
+    ):
+        yield make_account(parts, http, "owner@example.com"), parts

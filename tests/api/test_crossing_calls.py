@@ -1,6 +1,6 @@
 """What others do while a call fetches, stores or lays out: nobody waits for it, and nothing is lost."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
@@ -24,12 +24,6 @@ Deed = Callable[[], object]
 def parts(build: Build) -> Parts:
     """Pictures may be on loopback here."""
     return build(allow_private_urls=True)
-
-
-@pytest.fixture(scope="module")
-def art() -> Iterator[ArtHouse]:
-    with ArtHouse() as server:
-        yield server
 
 
 @pytest.fixture

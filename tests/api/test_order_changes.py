@@ -1,6 +1,5 @@
 """Changing an order while it waits, and sending one again."""
 
-from collections.abc import Iterator
 from datetime import date
 from typing import Any
 
@@ -31,12 +30,6 @@ from quillpost.parts import Parts
 @pytest.fixture
 def parts(build: Build) -> Parts:
     return build(allow_private_urls=True)
-
-
-@pytest.fixture(scope="module")
-def art() -> Iterator[ArtHouse]:
-    with ArtHouse() as server:
-        yield server
 
 
 JSON = {"Content-Type": "application/json"}

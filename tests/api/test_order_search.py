@@ -3,15 +3,13 @@
 from collections.abc import Iterator
 
 import pytest
-from shared_service import shared_service
+from shared_service import shared_account
 from written_orders import write_orders
 
-from direct import TestClient
 from makers import Account, make_account, make_sub_account, make_teammate, person
 from quillpost.database.embedded import EmbeddedPostgres
 from quillpost.orders import search
 from quillpost.parts import Parts
-from quillpost.web import create_app
 
 PEOPLE = [
     person(name="Jane Doe", address="12 Main St.", email="Jane@Example.com"),
@@ -26,13 +24,9 @@ def finder(
     postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Account]:
     """Someone with one order to these people; searching leaves nothing behind."""
-    with (
-        shared_service(postgres, template, tmp_path_factory.mktemp("order_search")) as parts,
-        TestClient(create_app(parts), base_url="http://quillpost.test") as http,
-    ):
-        owner = make_account(parts, http, "owner@example.com")
+    with shared_account(postgres, template, tmp_path_factory.mktemp("order_search")) as (owner, parts):
         owner.send(recipients=PEOPLE)
-        make_account(parts, http, "stranger@example.com").send(recipients=PEOPLE)
+        make_account(parts, owner.http, "stranger@example.com").send(recipients=PEOPLE)
         yield owner
 
 

@@ -4,12 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 from described import OPERATIONS, Operation
-from shared_service import shared_service
+from shared_service import shared_account
 
-from direct import TestClient
-from makers import Account, make_account
+from makers import Account
 from quillpost.database.embedded import EmbeddedPostgres
-from quillpost.web import create_app
 
 NUMBERS = {
     "page", "items_per_page", "limit", "per_page", "sub_account_id", "sub_account", "order_id",
@@ -21,11 +19,8 @@ NUMBERS = {
 def caller(
     postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Account]:
-    with (
-        shared_service(postgres, template, tmp_path_factory.mktemp("queries")) as parts,
-        TestClient(create_app(parts), base_url="http://quillpost.test") as http,
-    ):
-        yield make_account(parts, http, "owner@example.com")
+    with shared_account(postgres, template, tmp_path_factory.mktemp("queries")) as (owner, _):
+        yield owner
 
 
 @pytest.mark.parametrize("operation", [each for each in OPERATIONS if NUMBERS & set(each.query)], ids=str)

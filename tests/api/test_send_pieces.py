@@ -1,6 +1,5 @@
 """Every piece by every name: what is answered, previewed, printed and delivered."""
 
-from collections.abc import Iterator
 from io import BytesIO
 from typing import Any
 
@@ -29,12 +28,6 @@ PATHS = [
 @pytest.fixture
 def parts(build: Build) -> Parts:
     return build(allow_private_urls=True)
-
-
-@pytest.fixture(scope="module")
-def art() -> Iterator[ArtHouse]:
-    with ArtHouse() as server:
-        yield server
 
 
 @pytest.mark.parametrize(("path", "type_", "size", "display", "cents"), PATHS)

@@ -1,6 +1,5 @@
 """Templates and sub accounts in sends: what the call says wins, then the template, then the house."""
 
-from collections.abc import Iterator
 from io import BytesIO
 from typing import Any
 
@@ -17,12 +16,6 @@ from quillpost.parts import Parts
 @pytest.fixture
 def parts(build: Build) -> Parts:
     return build(allow_private_urls=True)
-
-
-@pytest.fixture(scope="module")
-def art() -> Iterator[ArtHouse]:
-    with ArtHouse() as server:
-        yield server
 
 
 def message_template(owner: Account, **fields: Any) -> int:

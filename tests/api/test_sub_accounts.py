@@ -5,10 +5,9 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from shared_service import shared_service
+from shared_service import shared_account
 from traces import FORM
 
-from direct import TestClient
 from makers import Account, Clock, make_account, make_sub_account, make_teammate
 from quillpost.accounts import sub_accounts as store
 from quillpost.accounts.rules import Caller
@@ -17,7 +16,6 @@ from quillpost.api.v2.sub_account_body import Branding
 from quillpost.database.embedded import EmbeddedPostgres
 from quillpost.database.tables import sub_accounts
 from quillpost.parts import Parts
-from quillpost.web import create_app
 
 HOME = {
     "return_name": "Dana",
@@ -36,11 +34,7 @@ def asker(
     postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Account]:
     """Has one sub account, and leaves nothing behind."""
-    with (
-        shared_service(postgres, template, tmp_path_factory.mktemp("sub-accounts")) as parts,
-        TestClient(create_app(parts), raise_server_exceptions=False) as http,
-    ):
-        account = make_account(parts, http, "asker@example.com")
+    with shared_account(postgres, template, tmp_path_factory.mktemp("sub-accounts")) as (account, parts):
         make_sub_account(parts, account)
         yield account
 

@@ -93,10 +93,18 @@ def test_a_silent_picture_host_keeps_nobody_else_waiting(office: Office, url: st
         assert {send.result() for send in sends} == {422}
 
 
-def test_the_children_of_a_killed_server_leave_the_port(office: Office, tmp_path: Path) -> None:
+def children_of(pid: int) -> int:
+    return len(Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+
+
+@pytest.mark.parametrize("moment", ["once they serve", "at their birth"])
+def test_the_children_of_a_killed_server_leave_the_port(moment: str, office: Office, tmp_path: Path) -> None:
     port = free_port()
     service = Service(tmp_path / "serve.log", "--workers", "2", port=port, **office.settings)
-    service.ready()
+    if moment == "at their birth":
+        until(lambda: children_of(service.pid) > 2, what="two children born, and what looks after their resources")
+    else:
+        service.ready()
     service.kill()
 
     def is_free() -> bool:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quillpost.database.tables import TALLY
+from quillpost.database.tables import HELD_BACK, TALLY
 from quillpost.orders.pieces import POSTCARD, display_type
 from quillpost.orders.rules import (
     ENDS,
@@ -68,6 +68,7 @@ def test_an_order_counts_its_items_by_every_status() -> None:
 @pytest.mark.parametrize("status", OrderStatus)
 def test_only_an_order_that_waits_can_be_cancelled(status: OrderStatus) -> None:
     assert status.is_held_back == (status in (OrderStatus.REVIEWING, OrderStatus.PAUSED))
+    assert status.is_held_back == (status in HELD_BACK)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 The column of the gift card is held against the rule alone: its endpoint comes with the gift cards.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -81,12 +80,6 @@ def test_a_gift_card_asks_for_what_its_column_says(given: tuple[str, ...], lacki
 @pytest.fixture
 def parts(build: Build) -> Parts:
     return build(allow_private_urls=True)
-
-
-@pytest.fixture(scope="module")
-def art() -> Iterator[ArtHouse]:
-    with ArtHouse() as server:
-        yield server
 
 
 def call(owner: Account, piece: str, **body: Any) -> Any:

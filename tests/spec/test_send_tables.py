@@ -27,12 +27,6 @@ def parts(build: Build) -> Parts:
     return build(allow_private_urls=True)
 
 
-@pytest.fixture(scope="module")
-def art() -> Iterator[ArtHouse]:
-    with ArtHouse() as server:
-        yield server
-
-
 @pytest.mark.parametrize(("path", "creates"), ENDPOINTS)
 def test_each_endpoint_creates_its_piece(owner: Account, path: str, creates: str) -> None:
     sent = owner.post(path, postcard())

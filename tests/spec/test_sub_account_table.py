@@ -5,12 +5,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from shared_service import shared_account
 
-from api.shared_service import shared_service
-from direct import TestClient
-from makers import Account, make_account
+from makers import Account
 from quillpost.database.embedded import EmbeddedPostgres
-from quillpost.web import create_app
 
 BRANDING = (
     "accentColor", "symbol", "logo", "disclaimer", "headshot", "name", "email", "phone", "company",
@@ -26,11 +24,8 @@ BACKGROUNDS = (
 def owner(
     postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Account]:
-    with (
-        shared_service(postgres, template, tmp_path_factory.mktemp("sub-account-table")) as parts,
-        TestClient(create_app(parts), raise_server_exceptions=False) as http,
-    ):
-        yield make_account(parts, http, "owner@example.com")
+    with shared_account(postgres, template, tmp_path_factory.mktemp("sub-account-table")) as (owner, _):
+        yield owner
 
 
 def read(owner: Account, **body: Any) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import sqlalchemy as sa
 from quillpost.accounts.sub_accounts import lock_sub_account
 from quillpost.database import Tx
 from quillpost.database.tables import (
+    HELD_BACK,
     files,
     image_templates,
     ledger_moves,
@@ -20,7 +21,6 @@ from quillpost.database.tables import (
 )
 from quillpost.kit.errors import Refused
 
-HELD_BACK = ("reviewing", "paused")
 MOST_NAMED = 5
 
 BELONGINGS = {

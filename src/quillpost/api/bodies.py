@@ -91,6 +91,11 @@ def _text(value: object) -> object:
     return str(value) if isinstance(value, FormText) else value
 
 
+def said(text: str | None) -> str | None:
+    """What a text says: a blank one is as good as none."""
+    return (text or "").strip() or None
+
+
 class _NullIsLeftOut:
     """Of a field with a default: null stands for that. Typed clients write what nobody has set as null."""
 

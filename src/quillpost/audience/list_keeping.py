@@ -21,7 +21,7 @@ from quillpost.audience.lists import (
     update_list,
 )
 from quillpost.database import Tx
-from quillpost.database.tables import recipients, webhooks
+from quillpost.database.tables import HELD_BACK, recipients, webhooks
 from quillpost.kit import tokens
 from quillpost.kit.errors import Invalid, NotFound, Refused
 from quillpost.kit.sealing import Sealer
@@ -38,7 +38,7 @@ _BACK_TO_THE_LIMITS = sa.text(
 )
 _WAITING_ORDER = sa.text(
     """select id from orders
-        where status in ('reviewing', 'paused') and mailing_list_ids @> array[cast(:list as bigint)]
+        where status = any(:held_back) and mailing_list_ids @> array[cast(:list as bigint)]
         order by id limit 1"""
 )
 
@@ -221,7 +221,7 @@ def _move_subscriptions(tx: Tx, was: MailingList, becomes: MailingList, *, now: 
 
 def _require_unused(tx: Tx, list_id: int) -> None:
     with _past_the_limits(tx):
-        order_id = tx.execute(_WAITING_ORDER, {"list": list_id}).scalar()
+        order_id = tx.execute(_WAITING_ORDER, {"list": list_id, "held_back": list(HELD_BACK)}).scalar()
     if order_id is not None:
         raise Refused(f"Order {order_id} waits to be sent to this list: cancel it first, or let it go.")
 

@@ -4,9 +4,9 @@ import asyncio
 import os
 import signal
 import socket
-import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from multiprocessing import parent_process
 from threading import Thread
 from typing import Annotated, Any
 
@@ -87,14 +87,19 @@ def app_of_child() -> FastAPI:
     """The application in one process of several; the parent has made the database ready."""
     settings = wiring.load_settings()
     configure_logs(as_json=settings.log_format == "json", level=settings.log_level)
-    Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    Thread(target=_end_with_parent, daemon=True).start()
     return _application(settings, wiring.open_ground(settings, stays=True).conninfo)
 
 
-def _end_with(parent: int) -> None:
-    """Leave when the parent is gone, however it went: an orphan would hold the port."""
-    while os.getppid() == parent:
-        time.sleep(1)
+def _end_with_parent() -> None:
+    """Leave when the parent is gone, however and whenever it went: an orphan would hold the port.
+
+    What is waited for is the end of a pipe that came with our birth, not a change of our parent's
+    number, which may be over before we first look.
+    """
+    parent = parent_process()
+    assert parent is not None, "only a child of the server has a parent to follow"
+    parent.join()
     os.kill(os.getpid(), signal.SIGTERM)
 
 

@@ -11,12 +11,9 @@ import sqlalchemy as sa
 from quillpost.accounts.rules import Caller
 from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.database import Tx
-from quillpost.database.tables import image_templates, message_templates, orders
+from quillpost.database.tables import HELD_BACK, image_templates, message_templates, orders
 from quillpost.kit.errors import NotFound, Refused
 from quillpost.kit.paging import Page, PageRequest
-
-HELD_BACK = ("reviewing", "paused")
-"""Orders in these states are not made yet, and may still be changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -154,6 +154,9 @@ TALLY = (
 )  # fmt: skip
 """How many of an order's items stand in each status, in the order of their statuses."""
 
+HELD_BACK = ("reviewing", "paused")
+"""Orders in these states are not made yet, and may still be changed."""
+
 orders = sa.Table(
     "orders",
     metadata,

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, AliasChoices, ConfigDict, Field
 from quillpost.accounts.rules import Caller
 from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.api.answers import answer, linked
-from quillpost.api.bodies import NOT_BLANK, NULL_IS_LEFT_OUT, Body, Flag, Id, SoughtText, Switch, Text
+from quillpost.api.bodies import NOT_BLANK, NULL_IS_LEFT_OUT, Body, Flag, Id, SoughtText, Switch, Text, said
 from quillpost.api.docs import BODY_ERRORS, errors
 from quillpost.api.idempotency import HOLDS_SECRET
 from quillpost.api.needs import AskedPage, InTx, Parts, SubAccountFilter, id_in_path, may
@@ -44,18 +44,13 @@ def _named(text: str) -> str:
     return text.strip()
 
 
-def _words(text: str | None) -> str | None:
-    """A blank field is as good as none."""
-    return (text or "").strip() or None
-
-
 Description = Annotated[Text, Field(json_schema_extra={"pattern": NOT_BLANK}), AfterValidator(_named)]
 
 
 class ListFields(Body):
     """What both a new list and a changed one may have."""
 
-    qrcode_url: Annotated[Text | None, AfterValidator(_words)] = Field(
+    qrcode_url: Annotated[Text | None, AfterValidator(said)] = Field(
         None, max_length=LONGEST_URL, description="Where QR codes on mail to this list lead."
     )
     sub_account_id: Id | None = Field(
@@ -135,7 +130,7 @@ def list_mailing_lists(
     """Suppression lists are among them."""
     if sub_account_id is not None:
         require_sub_account(tx, sub_account_id)
-    page = lists.list_page(tx, asked, sub_account_id=sub_account_id, description=_words(query))
+    page = lists.list_page(tx, asked, sub_account_id=sub_account_id, description=said(query))
     return linked(request, page, lambda each: list_shape(parts, each))
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, BeforeValidator, Field
 
-from quillpost.api.bodies import DIGITS, NULL_IS_LEFT_OUT, Body, Flag, FormText, Id, Switch, Text, Whole
+from quillpost.api.bodies import DIGITS, NULL_IS_LEFT_OUT, Body, Flag, FormText, Id, Switch, Text, Whole, said
 from quillpost.api.v2.inline_recipients import InlineRecipient, unknown_fields
 from quillpost.api.v2.notified import Notified
 from quillpost.audience.rules import LONGEST, examine_alone
@@ -45,11 +45,6 @@ def _object(value: object) -> object:
 def _ids(value: object) -> object:
     """In a form, ids with commas between them."""
     return [part.strip() for part in value.split(",")] if isinstance(value, FormText) else value
-
-
-def _given(text: str | None) -> str | None:
-    """A blank field is as good as none."""
-    return (text or "").strip() or None
 
 
 Metadata = Annotated[
@@ -191,13 +186,13 @@ class SendBody(Body):
             message=self.message,
             message_template_id=self.message_template,
             image_template_id=self.image_template,
-            front_image_url=_given(self.front_image_url),
+            front_image_url=said(self.front_image_url),
             use_custom_background=self.use_custom_background,
             style=self.handwriting_style,
             handwriting_color=self.handwriting_color,
             handwriting_realism=self.handwriting_realism,
             font_size=self.font_size,
-            qrcode_url=_given(self.qrcode_url),
+            qrcode_url=said(self.qrcode_url),
             sub_account_id=self.sub_account_id,
             return_address=self._home(faults),
             mail_class="standard" if self.send_standard_mail else "first",
@@ -231,11 +226,11 @@ class SendBody(Body):
     def _home(self, faults: Faults) -> ReturnAddress:
         """The call's return address: whole, or none of it but a name."""
         given = {
-            "address": _given(self.return_address),
-            "address2": _given(self.return_address2),
-            "city": _given(self.return_city),
-            "province": _given(self.return_state),
-            "postal_code": _given(self.return_postal_code),
+            "address": said(self.return_address),
+            "address2": said(self.return_address2),
+            "city": said(self.return_city),
+            "province": said(self.return_state),
+            "postal_code": said(self.return_postal_code),
         }
         if given["address"] and not (given["city"] or given["postal_code"]):
             # On one line it is read as a recipient's is; else it stays as it came, home or abroad.
@@ -243,7 +238,7 @@ class SendBody(Body):
             given = given if unread else {name: getattr(read, name) for name in given}
         if any(given.values()):
             faults |= {field: [told] for part, (field, told) in PARTS_OF_HOME.items() if not given[part]}
-        return ReturnAddress(name=_given(self.return_name), **given)
+        return ReturnAddress(name=said(self.return_name), **given)
 
 
 class SendCard(SendBody):
@@ -257,7 +252,7 @@ class SendCard(SendBody):
     )
 
     def of_its_own(self) -> dict[str, Any]:
-        return {"background_url": _given(self.custom_background_image)}
+        return {"background_url": said(self.custom_background_image)}
 
 
 class SendPostcard(SendCard):
@@ -290,8 +285,8 @@ class SendLetter(SendBody):
 
     def of_its_own(self) -> dict[str, Any]:
         return {
-            "additional_pages_url": _given(self.additional_pages_url),
-            "pdf_only_url": _given(self.pdf_only_url),
+            "additional_pages_url": said(self.additional_pages_url),
+            "pdf_only_url": said(self.pdf_only_url),
         }
 
 

@@ -14,7 +14,7 @@ from pydantic import (
 )
 
 from quillpost.accounts.sub_accounts import BACKGROUNDS, SubAccount
-from quillpost.api.bodies import BEYOND_IDS, NOT_BLANK, Body, Text
+from quillpost.api.bodies import BEYOND_IDS, NOT_BLANK, Body, Text, said
 from quillpost.composition.content import parse_colour
 from quillpost.creative.wording import LONGEST_URL
 
@@ -24,11 +24,6 @@ PICTURES = ("symbol", "logo", "headshot")
 HOME = ("return_address2", "return_city", "return_state", "return_postal_code")
 
 CheckUrl = Callable[[str], str | None]
-
-
-def _words(text: str | None) -> str | None:
-    """A blank field is as good as none."""
-    return (text or "").strip() or None
 
 
 def _title(text: str) -> str:
@@ -54,7 +49,7 @@ def _one_of_three(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
 
 
 Title = Annotated[Text, Field(json_schema_extra={"pattern": NOT_BLANK}), AfterValidator(_title)]
-Words = Annotated[Text | None, AfterValidator(_words)]
+Words = Annotated[Text | None, AfterValidator(said)]
 Mark = Annotated[
     bool
     | Annotated[int, Field(gt=-BEYOND_IDS, lt=BEYOND_IDS)]
