@@ -102,7 +102,7 @@ def test_the_children_of_a_killed_server_leave_the_port(moment: str, office: Off
     port = free_port()
     service = Service(tmp_path / "serve.log", "--workers", "2", port=port, **office.settings)
     if moment == "at their birth":
-        until(lambda: children_of(service.pid) > 2, what="two children born, and what looks after their resources")
+        until(lambda: children_of(service.pid) > 2, what="two children and their keeper born")
     else:
         service.ready()
     service.kill()
