@@ -41,6 +41,17 @@ def world(
         yield world
 
 
+@over_every_body
+def test_a_field_that_means_nothing_is_named(world: World, operation: Operation) -> None:
+    """Whether or not the call comes to anything."""
+    example = world.body(operation)
+    typo = {"recipients": example, "tpyo": 1} if isinstance(example, list) else example | {"tpyo": 1}
+    answer = world.call_with(operation, typo)
+    if answer.is_success:
+        world.renew(operation)
+    assert "tpyo" in answer.headers.get("X-Ignored-Fields", "").split(", "), answer.text
+
+
 REFUSED = range(400, 500)
 MAY_BE_FINE = range(200, 500)
 

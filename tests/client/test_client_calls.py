@@ -124,6 +124,9 @@ def test_failures_say_what_is_wrong(client: Quillpost, http: TestClient) -> None
     assert {"recipients.0.postal_code", "recipients.2.postal_code", "message"} <= set(invalid.value.errors)
     assert invalid.value.status == 422
     assert invalid.value.request_id
+    with pytest.raises(ValidationFailed, match="Not known there: mesage") as misspelt:
+        client.send.postcard(**{"recipients": [person()], "mesage": "Hi!"})
+    assert misspelt.value.ignored_fields == ("mesage",)
     with pytest.raises(NotFound):
         client.orders.read(4711)
     with (

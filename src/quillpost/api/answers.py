@@ -1,6 +1,6 @@
 """What goes out: JSON answers, the three forms of time, the two pagination envelopes."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 import orjson
@@ -12,6 +12,7 @@ from quillpost.kit.paging import Page
 Row = TypeVar("Row")
 
 LONGEST_HEADER = 2_000
+IGNORED = "X-Ignored-Fields"
 
 
 def answer(content: Any, *, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
@@ -21,6 +22,15 @@ def answer(content: Any, *, status: int = 200, headers: Mapping[str, str] | None
         headers={name: header_text(value) for name, value in (headers or {}).items()},
         media_type="application/json",
     )
+
+
+def name_ignored(response: Response, names: Iterable[str]) -> Response:
+    """The answer, with what of the call changed nothing, beside that which it names already."""
+    named = response.headers.get(IGNORED)
+    ignored = {*names, *(named.split(", ") if named else ())}
+    if ignored:
+        response.headers[IGNORED] = header_text(", ".join(sorted(ignored)))
+    return response
 
 
 def unmeasured(response: Response) -> Response:

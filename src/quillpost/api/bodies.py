@@ -4,13 +4,15 @@ import asyncio
 import re
 import sys
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import cache
 from typing import Annotated, Any, TypeVar
 from urllib.parse import parse_qsl
 
 from fastapi import Request
 from pydantic import (
+    AliasChoices,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -136,9 +138,41 @@ class Body(BaseModel):
             name: getattr(self, name) for name in type(self).model_fields if name in self.model_fields_set
         }
 
-    def notices(self) -> dict[str, str]:
-        """The header that names what was ignored, so that a typo does not go unnoticed."""
-        return {"X-Ignored-Fields": ", ".join(sorted(self.model_extra))} if self.model_extra else {}
+    @classmethod
+    def ignored_in(cls, sent: Any) -> set[str]:
+        """Names in what a caller sent that mean nothing to us: a typo, or a second spelling of a field."""
+        if not isinstance(sent, Mapping):
+            return set()
+        return sent.keys() - {_spelled(spellings, sent) for spellings in _spellings(cls).values()}
+
+    @classmethod
+    def spelled(cls, names: Iterable[str], sent: Mapping[str, Any]) -> set[str]:
+        """Fields of ours as the caller spelled them."""
+        return {_spelled(_spellings(cls)[name], sent) or name for name in names}
+
+
+def ignored_in_rows(sent: Any, field: str, known: Callable[[Mapping[str, Any]], Set[str]]) -> set[str]:
+    """The same within the rows of a field, each name once, whichever rows it was in."""
+    rows = sent.get(field) if isinstance(sent, Mapping) else None
+    if not isinstance(rows, list):
+        return set()
+    return {f"{field}.*.{name}" for row in rows if isinstance(row, dict) for name in row.keys() - known(row)}
+
+
+@cache
+def _spellings(body: type[Body]) -> Mapping[str, Sequence[str]]:
+    """Each field's names on the wire, the one that counts first."""
+    found = {}
+    for name, field in body.model_fields.items():
+        alias = field.validation_alias
+        choices = [str(choice) for choice in alias.choices] if isinstance(alias, AliasChoices) else []
+        found[name] = list(dict.fromkeys([*choices, name]))
+    return found
+
+
+def _spelled(spellings: Sequence[str], sent: Mapping[str, Any]) -> str | None:
+    """The one that the caller used."""
+    return next((spelling for spelling in spellings if spelling in sent), None)
 
 
 class ReadRequest(Request):
@@ -159,9 +193,9 @@ async def understand(request: Request, *, takes_files: bool = False) -> Request:
         return request
     kind = _kind(request)
     if kind == "application/json" or kind.endswith("+json"):
-        value = await _apart(_json, body)
+        value = await _apart(len(body), _json, body)
     elif kind == "application/x-www-form-urlencoded":
-        value = await _apart(_form, body)
+        value = await _apart(len(body), _form, body)
     elif kind == MULTIPART and takes_files:
         value = await _form_with_files(body, _boundary(request))
     elif kind == MULTIPART:
@@ -177,9 +211,16 @@ async def understand(request: Request, *, takes_files: bool = False) -> Request:
     return understood
 
 
-async def _apart(read: Callable[[bytes], Given], body: bytes) -> Given:
+async def ignored_by(body: type[Body], request: Request) -> set[str]:
+    """Names in the request that mean nothing to whoever reads this body of it."""
+    if not isinstance(request, ReadRequest):
+        return set()
+    return await _apart(len(request.raw), body.ignored_in, request.understood)
+
+
+async def _apart(size: int, read: Callable[[Any], Given], what: Any) -> Given:
     """A large body takes its time; the loop has others to serve."""
-    return await run_in_threadpool(read, body) if len(body) > LARGE_BODY else read(body)
+    return await run_in_threadpool(read, what) if size > LARGE_BODY else read(what)
 
 
 async def essence(request: Request) -> bytes:

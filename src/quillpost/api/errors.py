@@ -10,7 +10,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from quillpost.api.allowed import Paths
-from quillpost.api.answers import answer
+from quillpost.api.answers import answer, name_ignored
 from quillpost.kit import errors
 
 log = structlog.get_logger(__name__)
@@ -88,6 +88,16 @@ def response_for(failure: Exception) -> Response:
     raise failure
 
 
+def answer_to(request: Request, failure: Exception) -> Response:
+    """The same to a request that failed: what is missing may be there, under a name that we do not know."""
+    response = response_for(failure)
+    if response.status_code == 405:
+        # The router itself knows only the methods of the first route that it found.
+        allowed = Paths.of(request.app.routes).allowed_at(request.scope["path"])
+        response.headers["Allow"] = ", ".join(allowed)
+    return name_ignored(response, getattr(request.state, "ignored", ()))
+
+
 def unexpected() -> Response:
     """Our own fault. The caller learns nothing of it but the request id; the log has the rest."""
     return answer({"message": "Something went wrong on our side. Quote the request id."}, status=500)
@@ -142,13 +152,7 @@ def _headers(failure: errors.QuillpostError) -> dict[str, str]:
 
 def install(app: FastAPI) -> None:
     async def handle(request: Request, failure: Exception) -> Response:
-        response = response_for(failure)
-        if response.status_code == 405:
-            # The router itself knows only the methods of the first route that it found.
-            response.headers["Allow"] = ", ".join(
-                Paths.of(request.app.routes).allowed_at(request.scope["path"])
-            )
-        return response
+        return answer_to(request, failure)
 
     for kind in (errors.QuillpostError, RequestValidationError, HTTPException, WrongBody):
         app.add_exception_handler(kind, handle)

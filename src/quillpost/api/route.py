@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Coroutine
 from operator import attrgetter
-from typing import Any
+from typing import Any, get_args
 
 from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -12,8 +12,9 @@ from starlette.exceptions import HTTPException
 
 from quillpost.accounts.service import tenant
 from quillpost.api import idempotency
-from quillpost.api.bodies import essence, understand
-from quillpost.api.errors import WrongBody, response_for
+from quillpost.api.answers import name_ignored
+from quillpost.api.bodies import Body, essence, ignored_by, understand
+from quillpost.api.errors import WrongBody, answer_to
 from quillpost.api.needs import Unit, caller_of, parts_of
 from quillpost.kit.errors import QuillpostError
 
@@ -33,10 +34,14 @@ class V2Route(APIRoute):
         super().__init__(*args, **how | {"generate_unique_id_function": attrgetter("name")})
 
     def get_route_handler(self) -> Handler:
-        answer = super().get_route_handler()
+        answer, body = super().get_route_handler(), self._body()
 
         async def run(request: Request) -> Response:
-            return await answer(await understand(request, takes_files=self.takes_files))
+            understood = await understand(request, takes_files=self.takes_files)
+            if body is None:
+                return await answer(understood)
+            request.state.ignored = await ignored_by(body, understood)
+            return name_ignored(await answer(understood), request.state.ignored)
 
         async def handle(request: Request) -> Response:
             key = request.headers.get("idempotency-key")
@@ -45,6 +50,16 @@ class V2Route(APIRoute):
             return _public(await _once(run, request, key))
 
         return handle
+
+    def _body(self) -> type[Body] | None:
+        """Who reads what a caller sends here, if anything is read."""
+        if self.body_field is None:
+            return None
+        kind = self.body_field.field_info.annotation
+        return next(
+            (each for each in (kind, *get_args(kind)) if isinstance(each, type) and issubclass(each, Body)),
+            None,
+        )
 
 
 class UploadRoute(V2Route):
@@ -64,7 +79,7 @@ async def _once(run: Handler, request: Request, key: str) -> Response:
         response = await run(request)
         await run_in_threadpool(_settle, request, claim, response, _unit_of(request))
     except BaseException as failure:
-        answer = response_for(failure) if isinstance(failure, ANSWERED) else Response(status_code=500)
+        answer = answer_to(request, failure) if isinstance(failure, ANSWERED) else Response(status_code=500)
         unit = _unit_of(request)
         if unit is not None:
             await run_in_threadpool(unit.abandon, failure)

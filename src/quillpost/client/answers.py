@@ -5,7 +5,7 @@ from typing import Any, TypedDict
 
 import httpx2
 
-from quillpost.client.errors import QuillpostError
+from quillpost.client.errors import QuillpostError, listed
 
 
 class Message(TypedDict):
@@ -53,11 +53,7 @@ def read_answer(response: httpx2.Response) -> Answer | Rows:
             request_id=response.headers.get("x-request-id"),
         )
     answer = Answer(found) if isinstance(found, dict) else Rows(found)
-    answer.warnings = _listed(response.headers.get("x-warnings"), "; ")
-    answer.ignored_fields = _listed(response.headers.get("x-ignored-fields"), ", ")
+    answer.warnings = listed(response.headers.get("x-warnings"), "; ")
+    answer.ignored_fields = listed(response.headers.get("x-ignored-fields"), ", ")
     answer.request_id = response.headers.get("x-request-id")
     return answer
-
-
-def _listed(header: str | None, separator: str) -> tuple[str, ...]:
-    return tuple(header.split(separator)) if header else ()

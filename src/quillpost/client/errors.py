@@ -63,9 +63,15 @@ class Conflict(QuillpostError):
 
 
 class ValidationFailed(QuillpostError):
-    """422: `errors` has every fault, by the dotted path of its field."""
+    """422: `errors` has every fault, by the dotted path of its field; `ignored_fields` what the service
+    does not know, such as the typo for which a field is missing."""
 
     errors: Mapping[str, Sequence[str]] = {}
+    ignored_fields: Sequence[str] = ()
+
+    def __str__(self) -> str:
+        unknown = f" Not known there: {', '.join(self.ignored_fields)}." if self.ignored_fields else ""
+        return super().__str__() + unknown
 
 
 class RateLimited(QuillpostError):
@@ -109,7 +115,13 @@ def error_of(response: httpx2.Response) -> QuillpostError:
     )
     if isinstance(error, ValidationFailed):
         error.errors = said.get("errors") or {}
+        error.ignored_fields = listed(response.headers.get("x-ignored-fields"), ", ")
     return error
+
+
+def listed(header: str | None, separator: str) -> tuple[str, ...]:
+    """The texts that a header holds."""
+    return tuple(header.split(separator)) if header else ()
 
 
 def _said(response: httpx2.Response) -> Mapping[str, Any]:

@@ -6,7 +6,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
 
 from quillpost import pages
-from quillpost.api.errors import response_for
+from quillpost.api.errors import answer_to
 from quillpost.api.needs import parts_of
 from quillpost.kit.errors import NotFound
 from quillpost.parts import Parts
@@ -32,7 +32,7 @@ def add_missing_page(app: FastAPI) -> None:
 
     async def answer_missing(request: Request, failure: Exception) -> Response:
         if request.url.path.startswith("/api/") or "text/html" not in request.headers.get("accept", ""):
-            return response_for(failure)
+            return answer_to(request, failure)
         return pages.page(pages.text_of("missing.html", release=app.state.release), status=404)
 
     app.add_exception_handler(NotFound, answer_missing)

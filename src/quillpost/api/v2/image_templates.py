@@ -132,10 +132,9 @@ def _fetched(parts: Parts, given: str | Upload) -> FetchedPicture:
     return fetch_images(parts.fetcher, [Wanted(given, "image")])[0]
 
 
-def _notices(body: Body, picture: FetchedPicture | None) -> dict[str, str]:
+def _warnings(picture: FetchedPicture | None) -> dict[str, str]:
     notes = picture.notes if picture is not None else ()
-    warnings = {"X-Warnings": "; ".join(f"image: {note}" for note in notes)} if notes else {}
-    return body.notices() | warnings
+    return {"X-Warnings": "; ".join(f"image: {note}" for note in notes)} if notes else {}
 
 
 @router.post(
@@ -173,7 +172,7 @@ def create_image_template(
         },
         now=now,
     )
-    return answer(shape(request, parts, template), status=201, headers=_notices(body, picture))
+    return answer(shape(request, parts, template), status=201, headers=_warnings(picture))
 
 
 @router.get(
@@ -256,7 +255,7 @@ def update_image_template(
         record_image(unit.tx, parts.shelf, image, now=now)
         changes["image_file_id"] = image.id
     template = templates.update_image_template(unit.tx, number, changes, now=now)
-    return answer(shape(request, parts, template), headers=_notices(body, picture))
+    return answer(shape(request, parts, template), headers=_warnings(picture))
 
 
 def _require_unmoved(before: ImageTemplate, current: ImageTemplate, *, takes_image: bool) -> None:

@@ -1,12 +1,11 @@
 """Recipients as they come in a send: plain dicts that go straight on, not models."""
 
-from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Optional
 
 from pydantic import ConfigDict, Field, with_config
 from typing_extensions import TypedDict
 
-from quillpost.api.bodies import Text
+from quillpost.api.bodies import Text, ignored_in_rows
 
 Maybe = Optional[Text]  # noqa: UP045 (an Annotated alias in a TypedDict)
 
@@ -42,10 +41,6 @@ class InlineRecipient(TypedDict, total=False):
 KNOWN = frozenset(InlineRecipient.__annotations__)
 
 
-def unknown_fields(sent: Any) -> list[str]:
-    """Fields of a body's recipients that mean nothing to us, each once."""
-    rows = sent.get("recipients") if isinstance(sent, Mapping) else None
-    if not isinstance(rows, Sequence):
-        return []
-    found = {name for row in rows if isinstance(row, dict) for name in row if name not in KNOWN}
-    return sorted(f"recipients.*.{name}" for name in found)
+def ignored_in_recipients(sent: Any) -> set[str]:
+    """Fields of a body's recipients that mean nothing to us."""
+    return ignored_in_rows(sent, "recipients", lambda _: KNOWN)

@@ -144,7 +144,7 @@ def list_mailing_lists(
 def create_mailing_list(body: NewMailingList, who: MayWrite, tx: InTx, parts: Parts) -> Response:
     """It is empty. Whoever is on a suppression list gets none of the account's mail."""
     made = list_keeping.make_list(tx, who, parts.sealer, body.columns(parts), now=parts.clock())
-    return answer(new_list_shape(parts, made), status=201, headers=body.notices() | SECRET)
+    return answer(new_list_shape(parts, made), status=201, headers=SECRET)
 
 
 @router.get(
@@ -174,7 +174,7 @@ def change_mailing_list(
     changed = list_keeping.change_list(
         tx, who, id_in_path(mailing_list_id), body.columns(parts), now=parts.clock()
     )
-    return answer(list_shape(parts, changed), headers=body.notices())
+    return answer(list_shape(parts, changed))
 
 
 @router.delete(
@@ -202,7 +202,7 @@ def merge_mailing_list(mailing_list_id: ListId, body: Merge, tx: InTx, parts: Pa
     whose e-mail is; the subscriptions to the list's events go over too. The emptied list is deleted, and its
     counts of sends and scans with it. Suppression lists merge with their like alone."""
     merged = list_keeping.merge_lists(tx, id_in_path(mailing_list_id), body.into, clock=parts.clock)
-    return answer(list_shape(parts, merged), headers=body.notices() | SECRET)
+    return answer(list_shape(parts, merged), headers=SECRET)
 
 
 @router.post(

@@ -1,6 +1,5 @@
 """The bodies of message templates."""
 
-from collections.abc import Iterable
 from typing import Annotated, Any
 
 from pydantic import AliasChoices, ConfigDict, Field
@@ -82,10 +81,6 @@ class MessageFields(Body):
         if its_type in GIFTCARD and OLD_AMOUNT in (self.model_extra or {}):
             return {OLD_AMOUNT: "Use giftcard_amount: it is in cents, too."}
         return {}
-
-    def notices(self, also: Iterable[str] = ()) -> dict[str, str]:
-        ignored = sorted({*(self.model_extra or {}), *also})
-        return {"X-Ignored-Fields": ", ".join(ignored)} if ignored else {}
 
 
 class NewMessageTemplate(MessageFields):

@@ -7,7 +7,7 @@ from pydantic import BeforeValidator
 
 from quillpost.accounts.rules import Caller
 from quillpost.accounts.sub_accounts import require_sub_account
-from quillpost.api.answers import answer, linked
+from quillpost.api.answers import IGNORED, answer, linked
 from quillpost.api.docs import BODY_ERRORS, errors
 from quillpost.api.needs import AskedPage, InTx, Parts, SubAccountFilter, id_in_path, may
 from quillpost.api.route import PREFIX, V2Route
@@ -70,7 +70,8 @@ def _examined(parts: Parts, body: MessageFields, wanted: MessageDraft) -> tuple[
         known_faults=body.misnamed(draft.type),
     )
     unused, given = unused_fields(wanted), body.given()
-    headers = body.notices(also=[name for name in unused if name in given])
+    ignored = [name for name in unused if name in given]
+    headers = {IGNORED: ", ".join(ignored)} if ignored else {}
     if gone := [name for name in unused if name not in given]:
         headers["X-Warnings"] = f"A template of type {draft.type} has no {', '.join(gone)}: removed."
     return draft, headers

@@ -1,19 +1,19 @@
 """Changing an order before it is made, and sending one again."""
 
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request, Response
 from pydantic import ConfigDict, Field
 
 from quillpost.accounts.rules import Caller
 from quillpost.accounts.service import tenant
-from quillpost.api.answers import answer, header_text
+from quillpost.api.answers import answer
 from quillpost.api.bodies import Body, Switch, Text
 from quillpost.api.docs import BODY_ERRORS, errors
 from quillpost.api.needs import OneUnit, Parts, id_in_path, may
 from quillpost.api.route import PREFIX, V2Route
-from quillpost.api.v2.inline_recipients import InlineRecipient, unknown_fields
+from quillpost.api.v2.inline_recipients import InlineRecipient, ignored_in_recipients
 from quillpost.api.v2.orders import OrderId
 from quillpost.api.v2.schemas.orders import OrderRead
 from quillpost.api.v2.schemas.send import SendResponse
@@ -67,6 +67,10 @@ class Replay(Body):
         True, description="False: addresses that had the same piece within 36 hours are left out."
     )
 
+    @classmethod
+    def ignored_in(cls, sent: Any) -> set[str]:
+        return super().ignored_in(sent) | ignored_in_recipients(sent)
+
 
 @router.put(
     "/orders/{order_id}",
@@ -100,7 +104,7 @@ def change_order(
         changes = replace(changes, words=words)
     order = edit(unit.tx, before.id, changes, review=world.review, now=parts.clock())
     shown = order_shape(request, parts, order) | {"warnings": order.warnings}
-    return answer(shown, headers=body.notices())
+    return answer(shown)
 
 
 @router.post(
@@ -135,8 +139,4 @@ def replay_order(
             on=now.date(),
         )
     draft = draft_resolved(resolved, faults, who, parts)
-    response = carry_out(request, draft, who, parts, unit)
-    ignored = sorted(body.model_extra or ()) + unknown_fields(getattr(request, "understood", None))
-    if ignored:
-        response.headers["X-Ignored-Fields"] = header_text(", ".join(ignored))
-    return response
+    return carry_out(request, draft, who, parts, unit)

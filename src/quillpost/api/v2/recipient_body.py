@@ -5,7 +5,6 @@ from typing import Annotated, Any, Optional
 
 from pydantic import (
     AliasChoices,
-    BaseModel,
     ConfigDict,
     Field,
     TypeAdapter,
@@ -14,7 +13,7 @@ from pydantic import (
     with_config,
 )
 
-from quillpost.api.bodies import Body, Id, SoughtText, Text
+from quillpost.api.bodies import Body, Id, SoughtText, Text, ignored_in_rows
 from quillpost.api.errors import invalid_of
 from quillpost.api.v2.inline_recipients import KNOWN, InlineRecipient
 from quillpost.audience.rules import LONGEST
@@ -111,10 +110,14 @@ def _or_bare(schema: dict[str, Any]) -> None:
     schema |= {"title": wrapped.pop("title"), "anyOf": [bare, wrapped], "examples": [[EXAMPLE]]}
 
 
-class ManyRecipients(BaseModel):
+def _in_an_object(sent: Any) -> Any:
+    return {"recipients": sent} if isinstance(sent, list) else sent
+
+
+class ManyRecipients(Body):
     """A bare array, or `{"recipients": [...]}`. What is wrong with one row concerns that row alone."""
 
-    model_config = ConfigDict(strict=True, extra="allow", json_schema_extra=_or_bare)
+    model_config = ConfigDict(json_schema_extra=_or_bare)
 
     recipients: list[Any] = Field(
         description="At most 5,000, each with mailing_list_id and the fields of a recipient. A row that"
@@ -123,8 +126,8 @@ class ManyRecipients(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _wrapped(cls, value: object) -> object:
-        return {"recipients": value} if isinstance(value, list) else value
+    def _wrapped(cls, sent: Any) -> Any:
+        return _in_an_object(sent)
 
     def read(self) -> list[RecipientOfMany | str]:
         """Each row, or what is wrong with its form."""
@@ -133,12 +136,10 @@ class ManyRecipients(BaseModel):
         except ValidationError:
             return [_read(row) for row in self.recipients]
 
-    def notices(self) -> dict[str, str]:
-        """The header that names what was ignored, whichever rows it was in."""
-        rows = [row for row in self.recipients if isinstance(row, dict)]
-        inside = {name for row in rows for name in row.keys() - _known_in(row)}
-        ignored = sorted([*(self.model_extra or ()), *(f"recipients.*.{name}" for name in inside)])
-        return {"X-Ignored-Fields": ", ".join(ignored)} if ignored else {}
+    @classmethod
+    def ignored_in(cls, sent: Any) -> set[str]:
+        """Those of the rows are named once, whichever rows they were in."""
+        return super().ignored_in(sent) | ignored_in_rows(_in_an_object(sent), "recipients", _known_in)
 
 
 def _read(row: Any) -> RecipientOfMany | str:

@@ -160,7 +160,7 @@ def create_recipient(body: NewRecipient, tx: InTx, parts: Parts) -> Response:
     """With an address, in parts or whole on one line, or at least an e-mail. An address is on a list once,
     however it is spelled."""
     added = joining.add_recipient(tx, body.mailing_list_id, body.person(), clock=parts.clock)
-    return answer(_shown(tx, parts, added), status=201, headers=body.notices() | SECRET)
+    return answer(_shown(tx, parts, added), status=201, headers=SECRET)
 
 
 @router.get(
@@ -192,7 +192,7 @@ def change_recipient(recipient_id: RecipientId, body: ChangedRecipient, tx: InTx
         mailing_list_id=body.mailing_list_id or None,
         clock=parts.clock,
     )
-    return answer(_shown(tx, parts, changed), headers=body.notices())
+    return answer(_shown(tx, parts, changed))
 
 
 @router.delete(
@@ -236,7 +236,7 @@ def create_recipients(body: ManyRecipients, tx: InTx, parts: Parts) -> Response:
         shape(one) if isinstance(one, Recipient) else known_fields(given) | {"error": one.why}
         for given, one in zip(body.recipients, outcome, strict=True)
     ]
-    return answer(shown, status=201, headers=body.notices() | SECRET)
+    return answer(shown, status=201, headers=SECRET)
 
 
 @router.post("/recipients/delete-by-address", include_in_schema=False, dependencies=MAY_WRITE)
@@ -254,7 +254,7 @@ def delete_by_address(body: WhomToRemove, tx: InTx) -> Response:
     Also at `/recipients/delete-by-address`.
     """
     removed = leaving.remove_at(tx, body.mailing_list_id, body.whereabouts())
-    return answer({"status": f"Recipient {removed} Deleted"}, headers=body.notices())
+    return answer({"status": f"Recipient {removed} Deleted"})
 
 
 @router.post(
@@ -267,4 +267,4 @@ def delete_by_address(body: WhomToRemove, tx: InTx) -> Response:
 def look_up_recipient(body: WhomToFind, tx: InTx, parts: Parts) -> Response:
     """Whoever was added last, where several lists have them."""
     found = recipients.newest_with_email(tx, body.email.strip())
-    return answer(_shown(tx, parts, found), headers=body.notices() | SECRET)
+    return answer(_shown(tx, parts, found), headers=SECRET)

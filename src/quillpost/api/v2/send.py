@@ -1,13 +1,13 @@
 """Sending mail, and asking what it would cost: one pair of endpoints for each piece."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Annotated, Any, NamedTuple
 
 from fastapi import APIRouter, Body, Depends, Response
 
 from quillpost.accounts.rules import Caller
 from quillpost.accounts.service import tenant
-from quillpost.api.answers import answer, header_text
+from quillpost.api.answers import answer, name_ignored
 from quillpost.api.bodies import ReadRequest
 from quillpost.api.docs import BODY_ERRORS, errors
 from quillpost.api.needs import OneUnit, Parts, may
@@ -97,16 +97,16 @@ def _offer(offer: Offer) -> None:
         draft = draft_of(piece, body, who, parts)
         if body.preview:
             shown = show(request, draft, who, parts, unit)
-            return name_ignored(shown, body, request.understood, draft.wish.unused)
+            return name_ignored(shown, body.spelled(draft.wish.unused, request.understood))
         sent = carry_out(request, draft, who, parts, unit)
-        return name_ignored(sent, body, request.understood, draft.wish.unused)
+        return name_ignored(sent, body.spelled(draft.wish.unused, request.understood))
 
     def estimate(
         request: ReadRequest, body: Annotated[SendBody, Depends(read)], who: MaySend, parts: Parts
     ) -> Response:
         draft = draft_of(piece, body, who, parts)
         shown = answer(_estimate(draft, who, parts))
-        return name_ignored(shown, body, request.understood, draft.wish.unused)
+        return name_ignored(shown, body.spelled(draft.wish.unused, request.understood))
 
     for path in piece.paths:
         described, name = path == piece.paths[0], path.replace("-", "_")
@@ -134,14 +134,6 @@ def _offer(offer: Offer) -> None:
 
 for each in OFFERS:
     _offer(each)
-
-
-def name_ignored(response: Response, body: SendBody, sent: Any, unused: Sequence[str] = ()) -> Response:
-    """The answer, with what of the call changed nothing."""
-    ignored = body.ignored_fields(sent, unused)
-    if ignored:
-        response.headers["X-Ignored-Fields"] = header_text(", ".join(ignored))
-    return response
 
 
 def _estimate(draft: Draft, who: Caller, parts: Parts) -> dict[str, Any]:

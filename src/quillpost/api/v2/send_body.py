@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AliasChoices, BeforeValidator, Field
 
 from quillpost.api.bodies import DIGITS, NULL_IS_LEFT_OUT, Body, Flag, FormText, Id, Switch, Text, Whole, said
-from quillpost.api.v2.inline_recipients import InlineRecipient, unknown_fields
+from quillpost.api.v2.inline_recipients import InlineRecipient, ignored_in_recipients
 from quillpost.api.v2.notified import Notified
 from quillpost.audience.rules import LONGEST, examine_alone
 from quillpost.composition.content import ReturnAddress
@@ -164,15 +164,9 @@ class SendBody(Body):
         " People of lists are not counted.",
     )
 
-    def ignored_fields(self, sent: Any, unused: Sequence[str] = ()) -> list[str]:
-        """What the caller sent that changes nothing, in the caller's spelling; `unused` is so in ours."""
-        spelled = [self._spelled(name, sent) for name in unused]
-        return sorted([*(self.model_extra or ()), *spelled]) + unknown_fields(sent)
-
-    def _spelled(self, name: str, sent: Any) -> str:
-        alias = type(self).model_fields[name].validation_alias
-        spellings = alias.choices if isinstance(alias, AliasChoices) else [name]
-        return next((str(spelling) for spelling in spellings if spelling in sent), name)
+    @classmethod
+    def ignored_in(cls, sent: Any) -> set[str]:
+        return super().ignored_in(sent) | ignored_in_recipients(sent)
 
     def call(self, piece: Piece, limits: Limits, *, now: datetime) -> tuple[Call, Faults]:
         """The same in our own terms, and what is wrong with it so far."""

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from quillpost.accounts.service import tenant
 from quillpost.accounts.sub_accounts import require_sub_account
-from quillpost.api.answers import answer, unmeasured
+from quillpost.api.answers import answer, name_ignored, unmeasured
 from quillpost.api.bodies import ReadRequest, understand_again
 from quillpost.api.docs import BODY_ERRORS, errors
 from quillpost.api.errors import invalid_of
@@ -20,7 +20,7 @@ from quillpost.api.needs import OneUnit, Parts
 from quillpost.api.route import PREFIX, V2Route
 from quillpost.api.v2.schemas.common import Message
 from quillpost.api.v2.schemas.send import PreviewResponse, SendResponse, StoredSend
-from quillpost.api.v2.send import OFFERS, MaySend, Offer, also, name_ignored
+from quillpost.api.v2.send import OFFERS, MaySend, Offer, also
 from quillpost.api.v2.send_body import SendBody
 from quillpost.api.v2.sending import draft_of, keep_files, place, show
 from quillpost.api.v2.shapes import base_of
@@ -60,7 +60,7 @@ def _offer(offer: Offer) -> None:
             unit.tx, who, piece=name, sub_account_id=home, body=request.raw.decode("utf-8-sig"), now=now
         )
         url = f"{base_of(request)}/api/v2/stored_send/{name}/{kept}"
-        return name_ignored(answer({"stored_send_url": url}), body, request.understood)
+        return answer({"stored_send_url": url})
 
     def send(request: Request, stored_id: StoredId, who: MaySend, parts: Parts, unit: OneUnit) -> Response:
         number = _number(stored_id)
@@ -73,10 +73,11 @@ def _offer(offer: Offer) -> None:
         sent = understand_again(found.body.encode())
         body = _read(offer.body, sent).model_copy(update={"sub_account_id": found.sub_account_id})
         draft = draft_of(piece, body, who, parts)
+        ignored = body.ignored_in(sent) | body.spelled(draft.wish.unused, sent)
         if body.preview:
             shown = show(request, draft, who, parts, unit)
             stored.keep_longer(unit.tx, number, now=parts.clock())
-            return name_ignored(shown, body, sent, draft.wish.unused)
+            return name_ignored(shown, ignored)
         # Whoever turns out to be the second has put files away for nothing: they are swept up as orphans.
         files = keep_files(draft, who, parts)
         # Two who open it at the same moment take turns here; the second finds the first one's answer.
@@ -84,7 +85,7 @@ def _offer(offer: Offer) -> None:
         if found.answer_body is not None:
             return _again(found)
         done = place(request, draft, files, who, parts, unit)
-        response = name_ignored(done, body, sent, draft.wish.unused)
+        response = name_ignored(done, ignored)
         stored.keep_answer(
             unit.tx,
             number,

@@ -115,11 +115,13 @@ class SubAccountFields(Body):
         None, description="What sets the sub account's mail apart; null clears all of it."
     )
 
-    def notices(self) -> dict[str, str]:
+    @classmethod
+    def ignored_in(cls, sent: Any) -> set[str]:
         """Those within the branding are named by their path."""
-        inside = (self.branding_fields.model_extra or ()) if self.branding_fields is not None else ()
-        ignored = sorted([*(self.model_extra or ()), *(f"branding_fields.{name}" for name in inside)])
-        return {"X-Ignored-Fields": ", ".join(ignored)} if ignored else {}
+        branding = sent.get("branding_fields") if isinstance(sent, Mapping) else None
+        return super().ignored_in(sent) | {
+            f"branding_fields.{name}" for name in Branding.ignored_in(branding)
+        }
 
     def columns(self, before: SubAccount | None = None) -> dict[str, Any]:
         """What was named, as it is stored. Branding and backgrounds are laid over those of `before`."""

@@ -71,7 +71,7 @@ def create_sub_account(body: NewSubAccount, who: MayWrite, tx: InTx, parts: Part
     if faults := body.faults(parts.check_url):
         raise Invalid(faults)
     made = store.create_sub_account(tx, who, body.columns(), now=parts.clock())
-    return answer(shape(made), status=201, headers=body.notices())
+    return answer(shape(made), status=201)
 
 
 @router.get(
@@ -102,7 +102,7 @@ def change_sub_account(
     if faults := body.faults(parts.check_url, before):
         raise Invalid(faults)
     changed = store.change_sub_account(tx, before.id, body.columns(before), now=parts.clock())
-    return answer(shape(changed), headers=body.notices())
+    return answer(shape(changed))
 
 
 @router.delete(

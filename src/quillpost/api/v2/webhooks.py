@@ -131,9 +131,7 @@ def create_webhook(body: NewWebhook, who: MayWrite, tx: InTx, parts: Parts) -> R
         mailing_list_id=body.mailing_list_id,
         now=parts.clock(),
     )
-    return answer(
-        shape(webhook) | {"secret": secret}, status=201, headers=body.notices() | {HOLDS_SECRET: "yes"}
-    )
+    return answer(shape(webhook) | {"secret": secret}, status=201, headers={HOLDS_SECRET: "yes"})
 
 
 @router.get(
@@ -180,7 +178,7 @@ def change_webhook(
     if faults:
         raise Invalid(faults)
     changed = service.change(tx, who, webhook.id, changes, now=parts.clock())
-    return answer(shape(changed), headers=body.notices())
+    return answer(shape(changed))
 
 
 @router.delete(
