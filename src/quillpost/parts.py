@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 
 from quillpost.composition.studio import Studio
 from quillpost.creative.shelf import Shelf
 from quillpost.database import Database
 from quillpost.fulfilment.production import Press
 from quillpost.kit.sealing import Sealer
+from quillpost.kit.times import Clock
 from quillpost.ports import Fetcher, World
 
 
@@ -35,7 +35,7 @@ class Parts:
     fetcher: Fetcher
     sealer: Sealer
     check_url: Callable[[str], str | None]
-    clock: Callable[[], datetime]
+    clock: Clock
     limits: Limits
     base_url: str
     metrics_token: str | None

@@ -16,7 +16,7 @@ class Settings(BaseSettings):
     port: int = Field(8025, ge=1, le=65_535, description="Port to listen on.")
     base_url: str | None = Field(None, description="How the world reaches us; QR codes point here.")
     trusted_proxies: str = Field(
-        "127.0.0.1", description="Proxies whose X-Forwarded-* headers are believed, with commas."
+        "127.0.0.1", description="Proxies whose X-Forwarded-For and -Proto are believed, with commas."
     )
     log_format: Literal["console", "json"] = Field("console", description="How log lines look.")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="What is logged.")

@@ -37,6 +37,7 @@ from quillpost.jobs import Pulse, Runner, Task
 from quillpost.kit.errors import NotReady
 from quillpost.kit.sealing import Sealer, load_or_create_key
 from quillpost.kit.signed_links import LinkSigner
+from quillpost.kit.times import Clock
 from quillpost.kit.turns import Turn
 from quillpost.orders import stored
 from quillpost.orders.materialising import MATERIALISE, materialise, materialise_again
@@ -115,7 +116,7 @@ def build(
     settings: Settings,
     conninfo: str,
     *,
-    clock: Callable[[], datetime] = now,
+    clock: Clock = now,
 ) -> Parts:
     """All parts of a running service, over a database that is ready."""
     sealer = _sealer(settings)

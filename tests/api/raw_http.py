@@ -10,6 +10,8 @@ from typing import Any
 import uvicorn
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from quillpost.cli.protocol import QuillpostProtocol
+
 
 @dataclass(frozen=True, slots=True)
 class RawAnswer:
@@ -33,7 +35,7 @@ def real_server(app: ASGIApp) -> Iterator[int]:
     """The application behind the server that the product runs; gives its port."""
     listener = socket.create_server(("127.0.0.1", 0))
     how: dict[str, Any] = {"log_config": None, "access_log": False, "server_header": False}
-    server = _Server(uvicorn.Config(app, **how))
+    server = _Server(uvicorn.Config(app, http=QuillpostProtocol, **how))
     thread = Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     try:

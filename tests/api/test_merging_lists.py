@@ -83,6 +83,25 @@ def test_another_person_with_the_same_email_stays(lists: Lister) -> None:
     assert dedupe(lists, list_id)["removed"] == 0
 
 
+def test_people_with_half_an_address_are_not_taken_for_one(lists: Lister) -> None:
+    source, target = lists.make(), lists.make()
+    half = {"address": "12 Main St"}
+    for list_id, more in (
+        (target, {"email": "a@example.com"}),
+        (target, {"province": "CA", "email": "a@example.com"}),
+        (target, {"email": "b@example.com"}),
+        (source, {"email": "c@example.com"}),
+        (source, {}),
+        (source, {"email": "A@example.com"}),  # the first of them once more
+    ):
+        added = lists.who.post("/recipients", half | more | {"mailing_list_id": list_id})
+        assert added.status_code == 201, added.text
+    dedupe(lists, source)
+    lists.who.post(f"/mailing-lists/{source}/merge", {"into": target})
+    emails = sorted(str(row["email"]) for row in lists.on(target))
+    assert emails == ["None", *(f"{name}@example.com" for name in "aabc")]
+
+
 def test_other_lists_are_left_alone(lists: Lister) -> None:
     first, second = lists.make(), lists.make()
     for list_id in (first, second):
@@ -110,7 +129,7 @@ def test_subscriptions_of_both_modes_and_of_everyone_go_over(lists: Lister, part
     assert audiences(parts, hooks) == [(target, None), (target, here)] * 2
     last = lists.make(sub_account_id=there)
     assert lists.who.post(f"/mailing-lists/{target}/merge", {"into": last}).status_code == 200
-    assert audiences(parts, hooks) == [(last, None), (last, there)] * 2
+    assert audiences(parts, hooks) == [(last, None), (last, here)] * 2
 
 
 def test_a_sub_accounts_subscription_to_a_list_of_all_stays_its_own(lists: Lister, parts: Parts) -> None:

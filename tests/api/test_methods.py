@@ -1,5 +1,7 @@
 """HEAD, OPTIONS, wrong methods and odd paths: answered alike wherever they come."""
 
+import json
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -11,11 +13,13 @@ from starlette.responses import StreamingResponse
 from direct import TestClient
 from makers import Account, make_account
 from quillpost.api.methods import Methods
+from quillpost.cli.protocol import UNREADABLE
 from quillpost.database.embedded import EmbeddedPostgres
 from quillpost.kit.metrics import REGISTRY
 from quillpost.parts import Parts
 from quillpost.web import create_app
 
+JSON = "application/json"
 SHAPE = {"message": "This method is not allowed here."}
 
 
@@ -46,6 +50,26 @@ def raw(port: int, caller: Account | None, line: str, *more: str) -> tuple[int, 
     lines = [f"{line} HTTP/1.1", "Host: quillpost.test", "Connection: close", *token, *more, "", ""]
     answer = ask(port, "\r\n".join(lines).encode("latin-1"))
     return answer.status, answer.headers, answer.body
+
+
+@pytest.mark.parametrize(
+    ("line", "header"),
+    [
+        ("FOO /api/v2/ping", "X: y"),
+        ("GET /api/v2/ping\x00", "X: y"),
+        ("GET /api/v2/ping\xff", "X: y"),
+        (f"GET /api/v2/orders?x={'y' * 100_000}", "X: y"),
+        ("GET /api/v2/ping", "X: \x00"),
+        ("POST /api/v2/send/postcard", "Content-Length: -5"),
+    ],
+    ids=["method", "NUL", "no ASCII", "too long", "NUL in a header", "length"],
+)
+def test_what_is_no_http_is_refused_in_the_shape_of_all_failures(
+    port: int, caller: Account, line: str, header: str
+) -> None:
+    status, headers, body = raw(port, caller, line, header)
+    assert (status, headers["content-type"], json.loads(body)) == (400, JSON, {"message": UNREADABLE})
+    assert re.fullmatch("[0-9a-f]{32}", headers["x-request-id"])
 
 
 @pytest.mark.parametrize(

@@ -184,7 +184,18 @@ def test_a_template_with_a_pdf_is_a_letter_with_a_cover_again_when_the_call_has_
     saved = message_template(owner, type="letter", content="", pdf_only_url=art.letter(2))
     body = {"recipients": [person()], "message_template": saved, "preview": True}
     assert len(owner.post("/send/letter", body).json()["data"]["sides"]) == 3
-    assert owner.post("/send/letter", body | {"message": "Hi!"}).json()["data"]["sides"] == ["cover"]
+    covered = owner.post("/send/letter", body | {"message": "Hi!"})
+    assert covered.json()["data"]["sides"] == ["cover"]
+    assert "the PDF of its template is not printed" in covered.headers["X-Warnings"]
+
+
+def test_an_image_template_beside_the_calls_own_picture_is_named_as_ignored(
+    owner: Account, art: ArtHouse
+) -> None:
+    saved = image_template(owner, art)
+    both = owner.send(image_template_id=saved, front_image_url=art.picture())
+    assert (both.status_code, both.headers["X-Ignored-Fields"]) == (200, "image_template_id")
+    assert "X-Ignored-Fields" not in owner.send(image_template_id=saved).headers
 
 
 def test_additional_pages_may_come_from_the_template(owner: Account, art: ArtHouse) -> None:

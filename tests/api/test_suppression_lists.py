@@ -2,10 +2,13 @@
 
 import sqlalchemy as sa
 from list_keeper import TAKEN, Lister, faults
+from traces import traces
 
-from makers import Account, make_sub_account, make_teammate
+from makers import Account, Clock, carry_on, make_sub_account, make_teammate, person, postcard
 from quillpost.accounts.rules import Caller
 from quillpost.accounts.service import tenant
+from quillpost.audience.joining import BARS_NOBODY
+from quillpost.audience.rules import SUPPRESSED
 from quillpost.parts import Parts
 
 
@@ -53,3 +56,54 @@ def test_the_accounts_own_holds_for_a_teammate_who_does_not_see_it(
     assert mate.get(f"/mailing-lists/{barred}").status_code == 404
     assert len(suppressed(parts, mate)) == 1
     assert suppressed(parts, stranger) == set()
+
+
+HALF = {"address": "12 Main St", "city": "Austin", "province": "TX"}
+
+
+def test_half_an_address_bars_by_its_email(owner: Account) -> None:
+    """A street may be in many places: it bars none of them."""
+    lists = Lister(owner)
+    barred = lists.make(is_suppression_list=True)
+    jane, joe = person(email="jane@example.com"), person(email="joe@example.com")
+    added = owner.post("/recipients", HALF | {"email": "Jane@example.com", "mailing_list_id": barred})
+    assert added.status_code == 201, added.text
+    listed = [lists.make(), lists.make()]
+    for list_id, someone in zip(listed, (jane, joe), strict=True):
+        owner.post("/recipients", someone | {"mailing_list_id": list_id})
+    for audience, suppressed in (
+        ({"recipients": [jane]}, 1),
+        ({"recipients": [joe]}, 0),
+        ({"recipients": None, "mailing_list_ids": listed[:1]}, 1),
+        ({"recipients": None, "mailing_list_ids": listed[1:]}, 0),
+    ):
+        estimate = owner.post("/estimate/postcard", postcard(**audience)).json()["data"]
+        assert (estimate["suppressed"], estimate["total_recipients"]) == (suppressed, 1 - suppressed)
+
+
+def test_half_an_address_that_comes_onto_the_list_later_stops_the_piece(
+    owner: Account, parts: Parts, clock: Clock
+) -> None:
+    order = owner.send(recipients=[person(email="jane@example.com")]).json()["id"]
+    barred = Lister(owner).make(is_suppression_list=True)
+    owner.post("/recipients", HALF | {"email": "jane@example.com", "mailing_list_id": barred})
+    carry_on(parts, clock, seconds=15)
+    [item] = owner.get(f"/orders/{order}/items").json()["data"]
+    assert (item["status"], item["failure"]) == ("Failed", SUPPRESSED)
+
+
+def test_who_would_bar_nobody_is_refused(owner: Account, parts: Parts) -> None:
+    lists = Lister(owner)
+    barred, plain = lists.make(is_suppression_list=True), lists.make()
+    before = traces(parts)
+    assert faults(owner.post("/recipients", HALF | {"mailing_list_id": barred})) == {"address": [BARS_NOBODY]}
+    [row] = owner.post("/recipients_multi", [HALF | {"mailing_list_id": barred}]).json()
+    assert row["error"] == f"address: {BARS_NOBODY}"
+    assert traces(parts) == before
+    half = owner.post("/recipients", HALF | {"mailing_list_id": plain}).json()["id"]
+    moved = owner.put(f"/recipients/{half}", {"mailing_list_id": barred})
+    assert faults(moved) == {"address": [BARS_NOBODY]}
+    changed = lists.put(f"/mailing-lists/{plain}", {"is_suppression_list": True})
+    assert list(faults(changed)) == ["is_suppression_list"]
+    owner.put(f"/recipients/{half}", {"postal_code": "78701"})
+    assert lists.put(f"/mailing-lists/{plain}", {"is_suppression_list": True}).status_code == 200

@@ -51,6 +51,46 @@ def test_a_whole_address_is_known_by_its_key(row: dict[str, Any]) -> None:
     assert whereabouts(row).address_key == examine_one(person()).address_key
 
 
+@pytest.mark.parametrize(
+    "apart",
+    [
+        {"city": "Waco"},
+        {"province": "CA"},
+        {"email": "joe@example.com"},
+        {"address2": "Apt 2"},
+        {"address": "13 Main St"},
+        {"postal_code": "78701"},
+        {"country": "CA", "city": "Toronto"},
+    ],
+)
+def test_a_street_whose_place_is_not_known_is_known_by_all_the_rest(apart: dict[str, str]) -> None:
+    street = {"address": "12 Main St", "city": "Austin", "province": "TX", "email": "jane@example.com"}
+    key = examine_one(street).address_key
+    assert key == examine_one(street | {"address": "12 MAIN ST.", "email": "Jane@Example.com"}).address_key
+    assert key != examine_one(street | apart).address_key
+
+
+@pytest.mark.parametrize("address", ["12 Main St", "1 " + "long " * 59])
+@pytest.mark.parametrize(
+    ("known", "has_place"),
+    [
+        ({}, False),
+        ({"city": "Austin", "province": "TX"}, False),
+        ({"postal_code": "78701"}, True),
+        ({"country": "FR"}, False),
+        ({"country": "FR", "city": "Paris"}, True),
+        ({"country": "FR", "postal_code": "75001"}, True),
+    ],
+)
+def test_an_address_can_be_barred_where_its_place_is_known(
+    address: str, known: dict[str, str], has_place: bool
+) -> None:
+    row = {"address": address, "address2": address} | known
+    assert examine_one(row).can_be_barred is has_place
+    assert examine_one(row | {"email": "jane@example.com"}).can_be_barred
+    assert examine_one({"email": "jane@example.com"}).can_be_barred
+
+
 def test_of_a_street_the_rest_stays_open() -> None:
     where = whereabouts({"address": "12 Main St.", "province": "Texas", "country": "us"})
     assert (where.street, where.address_key) == ("12MAINST", None)

@@ -262,6 +262,14 @@ def longest(parts: Parts, who: Caller, lists: list[int], *variables: str) -> lis
         return longest_people(tx, lists, variables)
 
 
+def test_who_cannot_be_mailed_needs_no_room(parts: Parts, owner: Caller) -> None:
+    half = {"address": "9 Elm St", "custom1": "endless " * 30}
+    none = {"email": "jane@example.com", "custom1": "by e-mail alone"}
+    whose = make_list(parts, owner, [person(custom1="short"), half, none])
+    [someone] = longest(parts, owner, [whose], "CUSTOM1")
+    assert someone.custom[0] == "short"
+
+
 def test_the_longest_values_of_all_lists_come_together(parts: Parts, owner: Caller) -> None:
     first = make_list(parts, owner, [person(city="Austin", custom1="z", dob="1990-02-03"), ELSEWHERE])
     second = make_list(parts, owner, [person(city="Springfield", custom1="long enough")])

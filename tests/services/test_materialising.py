@@ -1,5 +1,6 @@
 """An order's lists become items: once, counted, paid for and told."""
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
@@ -12,9 +13,10 @@ from placing import open_account
 from makers import Clock, carry_on, people, person
 from quillpost.accounts.rules import Caller
 from quillpost.accounts.service import tenant
+from quillpost.audience.lists import lock_lists
 from quillpost.audience.rules import NO_ADDRESS, REPEATED, SAME_ADDRESS, SUPPRESSED
-from quillpost.database.tables import facts, items, mailing_lists, orders
-from quillpost.fulfilment import review
+from quillpost.database.tables import batches, facts, items, mailing_lists, orders
+from quillpost.fulfilment import production, review
 from quillpost.orders import service
 from quillpost.orders.materialising import MATERIALISE, materialise, materialise_again
 from quillpost.orders.service import SWEEP
@@ -167,7 +169,7 @@ def test_lists_count_the_pieces_that_go_to_them(parts: Parts, owner: Caller, clo
     clock.advance(seconds=REVIEW.seconds)
     mailed_at = clock.now()
     for _ in range(2):
-        review.sweep(parts.db, parts.worlds, now=clock.now())
+        hand_over_what_is_due(parts)
         clock.advance(seconds=1)
     assert sends(parts) == {busy: (6, mailed_at), idle: (0, None)}
 
@@ -184,8 +186,32 @@ def test_lists_count_nothing_of_what_is_not_mailed(parts: Parts, owner: Caller, 
         service.cancel(tx, cancelled, now=clock.now())
     barred = make_list(parts, owner, people(1), suppresses=True)
     clock.advance(seconds=REVIEW.seconds)
-    review.sweep(parts.db, parts.worlds, now=clock.now())
+    hand_over_what_is_due(parts)
     assert sends(parts) == {whom: (2, clock.now()), barred: (0, None)}
+
+
+def hand_over_what_is_due(parts: Parts) -> None:
+    """To the printer; each step is done twice, as after a crash."""
+    for _ in range(2):
+        review.sweep(parts.db, parts.worlds, now=parts.clock())
+    with parts.db.work() as tx:
+        made = tx.execute(sa.select(batches.c.id)).scalars().all()
+    for step in (production.compose, production.compose, production.hand_over, production.hand_over):
+        for batch_id in made:
+            step(parts.press, batch_id, now=parts.clock())
+
+
+def test_a_list_that_someone_is_busy_with_holds_up_no_review(
+    parts: Parts, owner: Caller, clock: Clock
+) -> None:
+    list_id = make_list(parts, owner, people(2))
+    order_id = make_order(parts, owner, list_id)
+    make(parts, order_id)
+    clock.advance(seconds=REVIEW.seconds)
+    with ThreadPoolExecutor(1) as worker, parts.db.transaction(tenant(owner)) as busy:
+        lock_lists(busy, [list_id])
+        worker.submit(review.sweep, parts.db, parts.worlds, now=clock.now()).result(timeout=30)
+        assert order_row(parts, order_id).status == "processing"
 
 
 def sends(parts: Parts) -> dict[int, tuple[int, Any]]:

@@ -26,6 +26,7 @@ from quillpost.kit.errors import Conflict, Invalid, Refused
 from quillpost.kit.times import Clock
 
 ALREADY_THERE = "This address is already on this mailing list."
+BARS_NOBODY = "On a suppression list an address needs its ZIP code (abroad its city): or give an email."
 
 _COLUMNS = (
     "account_id", "sub_account_id", "mailing_list_id", "name", "company", "address", "address2", "city",
@@ -62,6 +63,7 @@ def add_recipient(tx: Tx, list_id: int, row: Row, *, clock: Clock) -> Recipient:
     """Someone new on the list."""
     person = rules.examine_one(row)
     joining = (_required(lock_lists(tx, [list_id]), list_id), person)
+    _require_barring(*joining)
     if _there(tx, [joining]):
         raise Invalid({"address": [ALREADY_THERE]})
     [added] = _store(tx, [joining], now=clock())
@@ -80,6 +82,7 @@ def change_recipient(
     if known.mailing_list_id not in lists:
         raise Conflict("Someone else moved this recipient at this moment. Try again.", retry_after=1)
     into = _required(lists, mailing_list_id or known.mailing_list_id)
+    _require_barring(into, person)
     moves = (into.id, person.address_key) != (known.mailing_list_id, known.person.address_key)
     if moves and _there(tx, [(into, person)]):
         raise Invalid({"address": [ALREADY_THERE]})
@@ -112,7 +115,18 @@ def _judge(list_id: int | None, row: Row, lists: Mapping[int, MailingList]) -> J
         return Refusal(UNKNOWN_LIST)
     for field, sentences in faults.items():
         return Refusal(f"{field}: {sentences[0]}")
+    if _bars_nobody(lists[list_id], person):
+        return Refusal(f"address: {BARS_NOBODY}")
     return lists[list_id], person
+
+
+def _bars_nobody(into: MailingList, person: Person) -> bool:
+    return into.is_suppression_list and not person.can_be_barred
+
+
+def _require_barring(into: MailingList, person: Person) -> None:
+    if _bars_nobody(into, person):
+        raise Invalid({"address": [BARS_NOBODY]})
 
 
 def _required(lists: Mapping[int, MailingList], list_id: int) -> MailingList:

@@ -3,7 +3,6 @@
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -40,6 +39,15 @@ _WAITING_ORDER = sa.text(
     """select id from orders
         where status = any(:held_back) and mailing_list_ids @> array[cast(:list as bigint)]
         order by id limit 1"""
+)
+
+_IDLE_ENTRIES = sa.text(
+    """select count(*) from recipients
+        where mailing_list_id = :list and email is null and bars_email(address_key)"""
+)
+_UNDER_WAY_TO = sa.text(
+    """update orders set mailing_list_ids = array_replace(mailing_list_ids, :source, :target)
+        where status in ('processing', 'printing') and mailing_list_ids @> array[cast(:source as bigint)]"""
 )
 
 # Whoever is on the other list already: by address, or by e-mail where neither has one.
@@ -101,11 +109,15 @@ def make_list(
 def change_list(
     tx: Tx, who: Caller, list_id: int, changes: Mapping[str, Any], *, now: datetime
 ) -> MailingList:
-    """The list with these values; its recipients and subscriptions follow it into another sub account."""
+    """The list with these values; its recipients follow it into another sub account.
+
+    Subscriptions to its events stay whose they are: a sub account goes on hearing of its own orders alone.
+    """
     known = _locked(tx, list_id, against_sends=True)
     values = dict(changes)
     if values.get("is_suppression_list") and not known.is_suppression_list:
         _require_unused(tx, list_id)
+        _require_that_all_bar(tx, list_id)
     if "sub_account_id" in values:
         values["sub_account_id"] = _home(tx, who, values["sub_account_id"])
         if values["sub_account_id"] != known.sub_account_id:
@@ -115,7 +127,6 @@ def change_list(
                 .where(recipients.c.mailing_list_id == list_id)
                 .values(sub_account_id=values["sub_account_id"])
             )
-            _move_subscriptions(tx, known, replace(known, sub_account_id=values["sub_account_id"]), now=now)
     update_list(tx, list_id, values | {"updated_at": now})
     return read_list(tx, list_id)
 
@@ -164,7 +175,7 @@ def merge_lists(tx: Tx, source_id: int, target_id: int, *, clock: Clock) -> Mail
         .where(recipients.c.mailing_list_id == source_id)
         .values(mailing_list_id=target_id, sub_account_id=target.sub_account_id, updated_at=now)
     )
-    _move_subscriptions(tx, source, target, now=now)
+    _move_listeners(tx, source_id, target_id, now=now)
     delete_list(tx, source_id)
     update_list(tx, target_id, {"updated_at": now})
     return read_list(tx, target_id)
@@ -206,17 +217,15 @@ def _past_the_limits(tx: Tx) -> Iterator[None]:
     tx.execute(_BACK_TO_THE_LIMITS, {"mode": was.mode, "sub_account": was.sub_account})
 
 
-def _move_subscriptions(tx: Tx, was: MailingList, becomes: MailingList, *, now: datetime) -> None:
-    """Whoever listens to the one list listens to the other.
-
-    A sub account's subscription goes where the list goes: where it was, no mail is sent to the list any more.
-    """
-    values: dict[str, Any] = {"mailing_list_id": becomes.id, "updated_at": now}
-    if was.sub_account_id != becomes.sub_account_id:
-        home = sa.literal(becomes.sub_account_id, sa.BigInteger())
-        values["sub_account_id"] = sa.case((webhooks.c.sub_account_id.is_not(None), home))
+def _move_listeners(tx: Tx, source_id: int, target_id: int, *, now: datetime) -> None:
+    """Whoever listens to the one list listens to the other, and is told of mail under way to the one."""
     with _past_the_limits(tx):
-        tx.execute(sa.update(webhooks).where(webhooks.c.mailing_list_id == was.id).values(**values))
+        tx.execute(
+            sa.update(webhooks)
+            .where(webhooks.c.mailing_list_id == source_id)
+            .values(mailing_list_id=target_id, updated_at=now)
+        )
+        tx.execute(_UNDER_WAY_TO, {"source": source_id, "target": target_id})
 
 
 def _require_unused(tx: Tx, list_id: int) -> None:
@@ -224,6 +233,16 @@ def _require_unused(tx: Tx, list_id: int) -> None:
         order_id = tx.execute(_WAITING_ORDER, {"list": list_id, "held_back": list(HELD_BACK)}).scalar()
     if order_id is not None:
         raise Refused(f"Order {order_id} waits to be sent to this list: cancel it first, or let it go.")
+
+
+def _require_that_all_bar(tx: Tx, list_id: int) -> None:
+    """An entry without a door and without an e-mail would bar nobody, in silence."""
+    idle = tx.execute(_IDLE_ENTRIES, {"list": list_id}).scalar_one()
+    if idle:
+        told = (
+            f"{idle:,} on this list have half an address and no e-mail, and would bar nobody: complete them."
+        )
+        raise Invalid({"is_suppression_list": [told]})
 
 
 def _new_key(sealer: Sealer, list_id: int) -> dict[str, bytes]:

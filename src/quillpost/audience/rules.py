@@ -19,6 +19,8 @@ TEXTS = (
 LONGEST = 300
 LONGEST_KEY = 500
 """Characters of an address's key, so that it fits into an index in any script."""
+NO_PLACE = "|?"
+"""How the key of an address ends that may be in many places; no letter or digit of an address is like it."""
 
 HOME = "US"
 HOME_NAMES = {"US", "USA", "UNITED STATES", "UNITED STATES OF AMERICA"}
@@ -66,6 +68,12 @@ class Person:
     custom: tuple[str | None, ...] = field(default=(None,) * 10)
     address_key: str | None = None
     refusal: str | None = None
+
+    @property
+    def can_be_barred(self) -> bool:
+        """Whether there is a door, or at least an e-mail, that a suppression list can bar."""
+        has_place = self.address_key is not None and not self.address_key.endswith(NO_PLACE)
+        return has_place or self.email is not None
 
     @property
     def can_be_mailed(self) -> bool:
@@ -269,14 +277,23 @@ def _day(text: str | None, path: str, faults: Faults) -> date | None:
 
 
 def _address_key(given: Mapping[str, str | None], country: str) -> str | None:
-    """The same for two spellings of one address that differ in case, spacing and punctuation."""
+    """The same for two spellings of one address that differ in case, spacing and punctuation.
+
+    A street whose place is not known is no door: there its key tells people apart by all that is known.
+    """
     if given["address"] is None:
         return None
     code = _bare(given["postal_code"]).replace(" ", "")  # 110 00 is 11000
-    if country == HOME:
-        code = code[:5]  # with or without the four digits of a ZIP+4
-    place = code or _bare(given["city"])
-    key = "|".join((_bare(given["address"]), _bare(given["address2"]), place, country))
+    # At home with or without the four digits of a ZIP+4; abroad not everyone has codes.
+    place = code[:5] if country == HOME else code or _bare(given["city"])
+    parts = [_bare(given["address"]), _bare(given["address2"]), place, country]
+    if place:
+        return _short("|".join(parts))
+    known = [_bare(given["city"]), _bare(given["province"]), (given["email"] or "").lower()]
+    return _short("|".join(parts + known)) + NO_PLACE
+
+
+def _short(key: str) -> str:
     if len(key) <= LONGEST_KEY:
         return key
     return f"{key[:LONGEST]}|{hashlib.sha256(key.encode()).hexdigest()}"

@@ -17,6 +17,7 @@ from uvicorn.supervisors import Multiprocess
 
 from quillpost import wiring
 from quillpost.cli.ground import make_ready
+from quillpost.cli.protocol import QuillpostProtocol
 from quillpost.cli.welcome import Welcome, prepare_welcome
 from quillpost.kit.errors import NotReady
 from quillpost.kit.logs import configure_logs
@@ -166,6 +167,7 @@ class _GreetingServer(uvicorn.Server):
 def _config(settings: wiring.Settings, app: Any, **more: Any) -> uvicorn.Config:
     return uvicorn.Config(
         app,
+        http=QuillpostProtocol,
         log_config=None,  # our own logs say it all
         access_log=False,
         server_header=False,

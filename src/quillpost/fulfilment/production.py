@@ -191,6 +191,7 @@ def hand_over(press: Press, batch_id: int, *, now: datetime) -> None:
     with press.db.work() as tx:
         if not store.swap_batch(tx, batch_id, expected="composed", to="handed", now=now):
             return
+        store.count_sends(tx, batch_id, now=now)
         inside = [order.id for order in store.batch_orders(tx, batch_id)]
         taken = swap_status(tx, inside, expected=[OrderStatus.PROCESSING], to=OrderStatus.PRINTING, now=now)
         events.order_status_changed(tx, taken, previous=OrderStatus.PROCESSING.value, now=now)

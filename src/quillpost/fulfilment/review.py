@@ -54,7 +54,6 @@ def _end_review(tx: Tx, world: World, order_ids: Sequence[int], *, now: datetime
     for batch_id in store.pool(tx, taken, mailer_id=world.mailer_id, now=now):
         book(tx, COMPOSE, batch_id)
         log.info("batch.made", batch=batch_id, mode=world.mode)
-    store.count_sends(tx, taken, now=now)
     close_ended_orders(tx, taken, now=now)
 
 

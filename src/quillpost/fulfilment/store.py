@@ -79,7 +79,7 @@ SUPPRESSED_ITEMS = sa.text(
      where d.sub_account_id is null or b.sub_account_id is null or b.sub_account_id = d.sub_account_id
     union
     select d.id from due d join barred b on b.account_id = d.account_id and b.email = d.email
-     where b.address_key is null
+     where bars_email(b.address_key)
        and (d.sub_account_id is null or b.sub_account_id is null or b.sub_account_id = d.sub_account_id)
     """
 )
@@ -89,7 +89,7 @@ COUNT_SENDS = sa.text(
     """
     with sent as (
         select mailing_list_id, count(*) as pieces from items
-         where order_id = any(:orders) and mailing_list_id is not null and status = 'Processing'
+         where batch_id = :batch and mailing_list_id is not null and status = 'Processing'
          group by mailing_list_id),
     turn as materialized (
         select id from mailing_lists where id in (select mailing_list_id from sent)
@@ -195,9 +195,9 @@ def suppressed_items(tx: Tx, order_ids: Sequence[int]) -> list[int]:
     return list(tx.execute(SUPPRESSED_ITEMS, {"orders": list(order_ids)}).scalars())
 
 
-def count_sends(tx: Tx, order_ids: Sequence[int], *, now: datetime) -> None:
-    """Add the orders' pieces that go to paper to the lists they came from."""
-    tx.execute(COUNT_SENDS, {"orders": list(order_ids), "now": now})
+def count_sends(tx: Tx, batch_id: int, *, now: datetime) -> None:
+    """Add the batch's pieces that go to paper to the lists they came from."""
+    tx.execute(COUNT_SENDS, {"batch": batch_id, "now": now})
 
 
 def file_keys(tx: Tx, designs: Iterable[DesignKey]) -> dict[UUID, str]:

@@ -71,8 +71,11 @@ def _repeats(key: str) -> str:
            and o.due_at > :repeats_from and o.due_at < :repeats_until)"""
 
 
-LACKS_PARTS = f"""(r.city is null
-    or coalesce(r.country, '{HOME}') = '{HOME}' and (r.province is null or r.postal_code is null))"""
+def lacks_parts(person: str) -> str:
+    """Whether the address of this row, if there is one, is too little for the mail."""
+    return f"""({person}.city is null or coalesce({person}.country, '{HOME}') = '{HOME}'
+                and ({person}.province is null or {person}.postal_code is null))"""
+
 
 # An address is on a list once, so doubles are met only between lists. Two with the same address have the
 # same country and so the same price, and a barred address bars both; an e-mail bars one person alone. So of
@@ -83,7 +86,7 @@ CLASSIFIED = f"""
     doubled as (
         select address_key, min(id) as first_id from recipients r
          where cardinality(cast(:lists as bigint[])) > 1 and mailing_list_id = any(:lists)
-           and account_id = :account_id and address_key is not null and not {LACKS_PARTS}
+           and account_id = :account_id and address_key is not null and not {lacks_parts("r")}
            and not exists (select 1 from barred b where b.email = r.email_key)
          group by address_key having count(*) > 1),
     listed as (
@@ -93,7 +96,7 @@ CLASSIFIED = f"""
     classified as (
         select r.*, coalesce(price.cents, cast(:cents_elsewhere as integer)) as cents,
                case when r.address is null then :no_address
-                    when {LACKS_PARTS} then :half_an_address
+                    when {lacks_parts("r")} then :half_an_address
                     when coalesce(price.cents, cast(:cents_elsewhere as integer)) is null
                     then replace(:no_price, '{{}}', r.country)
                     when r.address_key in (select address_key from barred where address_key is not null)

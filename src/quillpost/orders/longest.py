@@ -8,6 +8,7 @@ import sqlalchemy as sa
 from quillpost.audience.rules import CUSTOM, Person
 from quillpost.database import Tx
 from quillpost.database.tables import items, recipients
+from quillpost.orders.listed import lacks_parts
 from quillpost.orders.rules import ItemStatus
 
 _FIELDS = {
@@ -32,7 +33,9 @@ def longest_people(tx: Tx, list_ids: Sequence[int], variables: Collection[str]) 
 
     Nobody on the lists need be like them: each has the longest of everything, only their names differ.
     """
-    return _longest_of(tx, recipients, recipients.c.mailing_list_id.in_(list_ids), variables)
+    whole = sa.text(f"not {lacks_parts('recipients')}")
+    mailed = sa.and_(recipients.c.mailing_list_id.in_(list_ids), recipients.c.address.is_not(None), whole)
+    return _longest_of(tx, recipients, mailed, variables)
 
 
 def longest_mailed(tx: Tx, order_id: int, variables: Collection[str]) -> list[Person]:
@@ -54,7 +57,7 @@ def _longest_of(
     ]
     if not wanted:
         return [Person()]
-    found = tx.execute(sa.select(*wanted).where(wanted_ones, people.c.address.is_not(None))).one()._mapping
+    found = tx.execute(sa.select(*wanted).where(wanted_ones)).one()._mapping
     everyones = {name: found[name] for name in fields | days if name not in CUSTOM}
     custom = tuple(found[name] if name in fields else None for name in CUSTOM)
     whole_names = dict.fromkeys(found[name] for name in names) or {None: None}

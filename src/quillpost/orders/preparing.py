@@ -188,6 +188,8 @@ def _page_warnings(artwork: Artwork, wish: Wish) -> list[str]:
     told = [f"{wish.pages.field}: {note}" for note in found if wish.pages]
     if "message" in wish.unused:
         told.append("The PDF is the whole letter: the message is not printed.")
+    if wish.pdf_left_out:
+        told.append("The call's own message is the letter: the PDF of its template is not printed.")
     return told
 
 

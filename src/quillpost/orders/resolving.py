@@ -73,8 +73,9 @@ def resolve(tx: Tx, who: Caller, call: Call, faults: Faults, *, on: date) -> Res
     pdf_only = _pdf_only(call, words)
     call, unused = call.without(call.piece.unused_beside_pdf if pdf_only else ())
     image = _image_template(tx, call, home, faults)
-    wish = _wish(tx, call, sub_account, lists, words, image, pdf_only, faults)
-    wish = replace(wish, unused=unused)
+    if image is not None and call.front_image_url:
+        unused.append(IMAGE_TEMPLATE)
+    wish = _wish(tx, call, sub_account, lists, words, image, pdf_only, unused, faults)
     used = {slot.name for slot in compile_text(wish.message).slots} if lists else set()
     return Resolved(
         wish,
@@ -92,6 +93,7 @@ def _wish(
     words: MessageTemplate | None,
     image: ImageTemplate | None,
     pdf_only: Source | None,
+    unused: Sequence[str],
     faults: Faults,
 ) -> Wish:
     saved, message = words or NOTHING_SAVED, call.own_message
@@ -126,6 +128,8 @@ def _wish(
         background=_background(call, sub_account, words),
         pages=pdf_only or _pages(call, words),
         pdf_only=pdf_only is not None,
+        pdf_left_out=pdf_only is None and bool(words and words.pdf_only_url),
+        unused=unused,
         brand=_brand(sub_account.branding) if is_bare and sub_account else None,
         logo=_logo(sub_account.branding) if is_bare and sub_account else None,
         qrcode_url=code.url,

@@ -220,7 +220,7 @@ def _audience_warnings(people: Sequence[Person], found: Tally) -> list[str]:
     reasons = Counter(person.refusal for person in people if person.refusal)
     told = [f"{_recipients(n)} not mailed to: {why}{_advice(why)}" for why, n in reasons.items()]
     for n, why in (
-        (found.undeliverable, "there is no mailing address, or no price for the country."),
+        (found.undeliverable, "there is no whole mailing address, or no price for the country."),
         (found.duplicates, "the address is in this order already, or had the same piece within 36 hours."),
         (found.suppressed, audience.SUPPRESSED),
     ):

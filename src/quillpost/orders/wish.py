@@ -33,7 +33,8 @@ class Brand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """`unused` are the fields of the call that this piece has no use for."""
+    """`unused` are the fields of the call that this piece has no use for; `pdf_left_out` says that its
+    template is made of a PDF alone, and that the call's own message stands for it."""
 
     type: str
     size: str | None
@@ -53,6 +54,7 @@ class Wish:
     background: Source | None = None
     pages: Source | None = None
     pdf_only: bool = False
+    pdf_left_out: bool = False
     unused: Sequence[str] = ()
     brand: Brand | None = None
     logo: Source | None = None

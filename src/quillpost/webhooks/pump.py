@@ -7,9 +7,9 @@ another sends it again under the same id, so a receiver can tell the repeat.
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import timedelta
 from http import HTTPStatus
 
 import structlog
@@ -18,6 +18,7 @@ from quillpost.database import Database
 from quillpost.kit import standard_webhooks
 from quillpost.kit.errors import Unavailable
 from quillpost.kit.sealing import SealBroken, Sealer
+from quillpost.kit.times import Clock
 from quillpost.ports import Poster, PostOutcome
 from quillpost.webhooks import rules, service, store
 from quillpost.webhooks.telling import Due
@@ -39,7 +40,7 @@ class Pump:
         db: Database,
         sealer: Sealer,
         poster: Poster,
-        clock: Callable[[], datetime],
+        clock: Clock,
         *,
         answer_within: timedelta,
     ) -> None:

@@ -246,12 +246,9 @@ def update_image_template(
     # What was looked up may be otherwise by now; from here on it stays.
     if "sub_account_id" in changes:
         templates.home_of(unit.tx, who, body.sub_account_id)
-    _require_unmoved(
-        before,
-        templates.read_image_template(unit.tx, number, locked=True),
-        takes_image=image is not None and picture is None,
-    )
+    current = templates.read_image_template(unit.tx, number, locked=True)
     if image is not None:
+        _require_unmoved(before, current, takes_image=picture is None)
         record_image(unit.tx, parts.shelf, image, now=now)
         changes["image_file_id"] = image.id
     template = templates.update_image_template(unit.tx, number, changes, now=now)

@@ -142,7 +142,8 @@ def list_mailing_lists(
     summary="Make a mailing list",
 )
 def create_mailing_list(body: NewMailingList, who: MayWrite, tx: InTx, parts: Parts) -> Response:
-    """It is empty. Whoever is on a suppression list gets none of the account's mail."""
+    """It is empty. Whoever is on a suppression list of the account gets none of its mail; one of a sub
+    account bars mail of that sub account, and of none."""
     made = list_keeping.make_list(tx, who, parts.sealer, body.columns(parts), now=parts.clock())
     return answer(new_list_shape(parts, made), status=201, headers=SECRET)
 

@@ -8,7 +8,7 @@ from quillpost.accounts.rules import Caller
 from quillpost.accounts.service import tenant
 from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.api.answers import answer
-from quillpost.api.bodies import Text
+from quillpost.api.bodies import Text, said
 from quillpost.api.docs import errors
 from quillpost.api.needs import InTx, Parts, SubAccountFilter, may
 from quillpost.api.route import PREFIX, V2Route
@@ -61,8 +61,8 @@ def search_orders(
     """
     sought = Sought(
         street=_street(street_address),
-        email=(email or "").strip() or None,
-        name=(name or "").strip() or None,
+        email=said(email),
+        name=said(name),
         sub_account_id=sub_account_id,
     )
     if sought.street is None and sought.email is None and sought.name is None:

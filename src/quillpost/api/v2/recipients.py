@@ -7,7 +7,7 @@ from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
 from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.api.answers import answer, linked, paginated
-from quillpost.api.bodies import SoughtText
+from quillpost.api.bodies import SoughtText, said
 from quillpost.api.docs import BODY_ERRORS, errors
 from quillpost.api.idempotency import HOLDS_SECRET
 from quillpost.api.needs import (
@@ -140,7 +140,7 @@ def list_recipients(
     page = recipients.recipient_page(
         tx,
         asked,
-        email=(email or "").strip() or None,
+        email=said(email),
         mailing_list_id=list_id,
         sub_account_id=sub_account_id,
     )

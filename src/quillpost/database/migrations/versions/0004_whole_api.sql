@@ -147,11 +147,17 @@ begin
 end $$;
 grant select, insert, update, delete on order_counts, stored_sends to quillpost_app, quillpost_worker;
 
+-- Whether an entry of a suppression list bars its e-mail: it does where it names no door. The key of a street
+-- that may be in many places ends so.
+create function bars_email(address_key text) returns boolean language sql immutable as $$
+    select address_key is null or address_key like '%|?'
+$$;
+
 -- Whom this account must not mail to. A caller who is limited to a sub account does not see the account's
 -- own suppression lists, and yet they hold: so these two look with the owner's eyes, at this account alone.
 create function suppressions(p_sub_account bigint) returns table (address_key text, email text)
 language sql stable security definer set search_path = pg_catalog, public as $$
-    select r.address_key, case when r.address_key is null then r.email_key end
+    select r.address_key, case when bars_email(r.address_key) then r.email_key end
       from mailing_lists l join recipients r on r.mailing_list_id = l.id
      where l.account_id = nullif(current_setting('app.account_id', true), '')::bigint
        and l.is_suppression_list
@@ -177,7 +183,7 @@ begin
      where exists (select 1 from recipients r
                     where r.account_id = account and r.address_key = p.key and r.mailing_list_id = any(lists))
         or exists (select 1 from recipients r
-                    where r.account_id = account and r.address_key is null
+                    where r.account_id = account and bars_email(r.address_key)
                       and r.email_key = lower(p.email) and r.mailing_list_id = any(lists));
 end $$;
 

@@ -1,0 +1,80 @@
+"""Subscriptions to a list's events while the list moves or is merged into another."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import pytest
+from listing import make_branch, make_list, make_order
+from outbox import addressed, fan_out, set_columns, subscribe
+from placing import open_account
+
+from quillpost import events
+from quillpost.accounts.rules import Caller
+from quillpost.accounts.service import tenant
+from quillpost.audience.list_keeping import change_list, merge_lists
+from quillpost.database.tables import orders
+from quillpost.parts import Parts
+from quillpost.webhooks.store import Webhook
+
+
+@dataclass(frozen=True)
+class Town:
+    """A list of one sub account's, which listens to it, and another sub account."""
+
+    parts: Parts
+    owner: Caller
+    here: Caller
+    there: Caller
+    list_id: int
+    hook: Webhook
+
+    def move(self, home: Caller) -> int:
+        with self.parts.db.transaction(tenant(self.owner)) as tx:
+            changes = {"sub_account_id": home.sub_account_id}
+            return change_list(tx, self.owner, self.list_id, changes, now=self.parts.clock()).id
+
+    def merge(self, home: Caller) -> int:
+        into = make_list(self.parts, self.owner, sub_account_id=home.sub_account_id)
+        with self.parts.db.transaction(tenant(self.owner)) as tx:
+            return merge_lists(tx, self.list_id, into, clock=self.parts.clock).id
+
+    def ship(self, order_id: int, status: str) -> None:
+        set_columns(self.parts, orders, order_id, status=status)
+        with self.parts.db.work() as tx:
+            events.order_status_changed(tx, [order_id], previous="reviewing", now=self.parts.clock())
+        fan_out(self.parts)
+
+
+@pytest.fixture
+def town(parts: Parts) -> Town:
+    owner = open_account(parts)
+    here, there = (replace(owner, sub_account_id=make_branch(parts, owner)) for _ in "ab")
+    list_id = make_list(parts, owner, sub_account_id=here.sub_account_id)
+    return Town(parts, owner, here, there, list_id, subscribe(parts, here, mailing_list_id=list_id))
+
+
+Going = Callable[[Town, Caller], int]
+
+
+@pytest.mark.parametrize("goes", [Town.move, Town.merge])
+def test_mail_under_way_is_told_of_to_the_end(town: Town, goes: Going) -> None:
+    order_id = make_order(town.parts, town.here, town.list_id)
+    town.ship(order_id, "processing")
+    before = len(addressed(town.parts, town.hook))
+    goes(town, town.there)
+    town.ship(order_id, "printing")
+    assert len(addressed(town.parts, town.hook)) == before + 1
+
+
+@pytest.mark.parametrize("goes", [Town.move, Town.merge])
+@pytest.mark.parametrize("home", ["there", "owner"])
+def test_nobody_hears_of_another_sub_accounts_mail(town: Town, goes: Going, home: str) -> None:
+    list_id = goes(town, getattr(town, home))
+    town.ship(make_order(town.parts, town.there, list_id), "processing")
+    assert addressed(town.parts, town.hook) == []
+
+
+def test_whoever_listened_to_a_merged_list_hears_of_the_other(town: Town) -> None:
+    list_id = town.merge(town.here)
+    town.ship(make_order(town.parts, town.here, list_id), "processing")
+    assert addressed(town.parts, town.hook) != []
