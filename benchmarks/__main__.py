@@ -4,6 +4,8 @@ import sys
 
 from benchmarks import authenticate, paging
 from benchmarks.compose import claims, contest, table
+from benchmarks.fulfil import contest as fulfilments
+from benchmarks.fulfil import table as fulfilments_table
 from benchmarks.harness import report, run, save
 from benchmarks.send import contest as sends
 from benchmarks.send import table as sends_table
@@ -30,11 +32,23 @@ def _send() -> None:
     sends_table.show(result)
 
 
+def _fulfil() -> None:
+    result = fulfilments.run()
+    save(result)
+    fulfilments_table.show(result)
+
+
 def _paging() -> None:
     paging.show(paging.run())
 
 
-TABLES = {"authenticate": _authenticate, "compose": _compose, "send": _send, "paging": _paging}
+TABLES = {
+    "authenticate": _authenticate,
+    "compose": _compose,
+    "send": _send,
+    "paging": _paging,
+    "fulfil": _fulfil,
+}
 
 
 def main(only: str | None) -> int:

@@ -11,7 +11,7 @@ from httpx2 import Response
 from direct import TestClient
 from quillpost import wiring
 from quillpost.accounts import service
-from quillpost.database.tables import metadata, sub_accounts
+from quillpost.database.tables import accounts, metadata, sub_accounts
 from quillpost.parts import Parts
 
 Build = Callable[..., Parts]
@@ -70,6 +70,21 @@ def make_account(
         account_id = service.open_account(tx, email=email, name="Dana Whitfield", now=parts.clock())
         token = service.mint_token(tx, account_id, mode=mode, name="test", scopes=scopes, now=parts.clock())
     return Account(account_id, token, http)
+
+
+def make_operator(
+    parts: Parts,
+    http: TestClient,
+    email: str = "operator@example.com",
+    *,
+    mode: str = "test",
+    scopes: list[str] | None = None,
+) -> Account:
+    """Someone who runs the service."""
+    made = make_account(parts, http, email, mode=mode, scopes=scopes)
+    with parts.db.work() as tx:
+        tx.execute(sa.update(accounts).where(accounts.c.id == made.id).values(is_operator=True))
+    return made
 
 
 def make_sub_account(parts: Parts, owner: Account, title: str = "Branch", **columns: Any) -> int:

@@ -1,15 +1,15 @@
 """The running service's parts, as the edges are handed them. `wiring.py` puts them together."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from quillpost.composition.studio import Studio
 from quillpost.creative.shelf import Shelf
 from quillpost.database import Database
-from quillpost.fulfilment.production import Press
+from quillpost.fulfilment.press import Press
 from quillpost.kit.sealing import Sealer
 from quillpost.kit.times import Clock
-from quillpost.ports import Fetcher, World
+from quillpost.ports import CarrierInbox, Fetcher, World
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,3 +41,7 @@ class Parts:
     metrics_token: str | None
     receiver_key: str | None
     stall_seconds: float
+    print_secrets: Mapping[str, Sequence[str]]
+    """By the print partner's name, what it signs its calls with."""
+    carrier_inbox: CarrierInbox
+    carrier_token: str | None

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, time, timedelta, tzinfo
 from typing import Protocol
 
 
@@ -23,6 +23,10 @@ class FileStore(Protocol):
 
     def keys(self, prefix: str) -> Iterator[str]:
         """Every key that starts with the prefix, in order."""
+        ...
+
+    def forget_drafts(self, *, before: datetime) -> int:
+        """Remove what writers that were killed before then had not finished; how many. No key shows them."""
         ...
 
 
@@ -61,48 +65,85 @@ class PrintJob:
 class PrintProgress:
     """How far the printer is. `spoiled` maps an item's id to the reason its piece is unusable."""
 
+    acknowledged_at: datetime | None = None
     printed_at: datetime | None = None
     mailed_at: datetime | None = None
     spoiled: Mapping[int, str] | None = None
 
 
 class PrintPartner(Protocol):
+    """Keeps nothing between calls. One that cannot be reached says `PartnerDown`, and is asked again."""
+
     def submit(self, job: PrintJob, *, now: datetime) -> None:
-        """Hand the job over. The same reference twice is one job."""
+        """Hand the job over, whole or not at all. The same reference twice is one job."""
         ...
 
-    def progress(self, reference: str, *, now: datetime) -> PrintProgress: ...
+    def progress(self, reference: str, *, now: datetime) -> PrintProgress:
+        """How far it is with the job. What it was once said to be it stays."""
+        ...
 
 
-@dataclass(frozen=True, slots=True)
-class CarrierScan:
-    """One sighting of a piece, as the carrier reports it."""
-
-    tracking: str
-    phase: str
-    at: datetime
-    raw: Mapping[str, object]
+class PartnerDown(Exception):
+    """Why the printer could not be reached, as a sentence for the print room."""
 
 
 @dataclass(frozen=True, slots=True)
 class CarrierReport:
-    """What one poll brought. `receipt` names, in the feed's own words, what it need not tell again once the
-    scans are stored. `expects_more`: a piece is still on its way, so polling again soon is worth it."""
+    """What one poll found: the names of files that are there, in the feed's own words. `expects_more`: there
+    are others, or will be soon, so polling again is worth it."""
 
-    scans: Sequence[CarrierScan]
-    receipt: tuple[str, ...] = ()
+    names: Sequence[str] = ()
     expects_more: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """A file that nobody could read, and why."""
+
+    name: str
+    reason: str
+
+
 class CarrierFeed(Protocol):
-    """Keeps nothing between calls: several polls may run at once."""
+    """Files of scans in a carrier's own words. It keeps nothing between calls: several polls may run at once.
+
+    One that cannot be reached says `CarrierDown`, and is asked again.
+    """
 
     def poll(self, *, now: datetime) -> CarrierReport:
-        """What is new. Repeats are allowed: a scan seen twice changes nothing."""
+        """What is there to read. Repeats are allowed: a scan seen twice changes nothing."""
         ...
 
-    def settled(self, receipt: tuple[str, ...]) -> None:
-        """The scans of the report with this receipt have been stored. Said twice, it changes nothing."""
+    def fetch(self, name: str) -> bytes:
+        """The file, or `FileMissing`: another poll has settled it meanwhile; or `TooMuch`."""
+        ...
+
+    def settle(self, name: str) -> None:
+        """Its scans are stored: it need not be told again. Said twice, it changes nothing."""
+        ...
+
+    def refuse(self, name: str, reason: str) -> None:
+        """Set it aside, with the reason beside it, for a person to look at."""
+        ...
+
+    def set_aside(self) -> Sequence[SetAside]:
+        """What was refused and is still there."""
+        ...
+
+
+class CarrierDown(Exception):
+    """Why the feed could not be reached, as a sentence for an operator."""
+
+
+class TooMuch(Exception):
+    """Why a file is too large to be taken, as a sentence."""
+
+
+class CarrierInbox(Protocol):
+    """Where a carrier that calls us leaves its files; one of its feeds brings them from there."""
+
+    def keep(self, data: bytes) -> None:
+        """Store the file for good, before the call is answered. The same bytes twice are one file."""
         ...
 
 
@@ -131,7 +172,11 @@ class World:
     """The outside as one mode sees it: test orders ride a simulated printer and carrier on a fast clock.
 
     `gaps` names what is missing before anything may reach paper; an order that finds gaps is paused.
-    `mailer_id` is the postal service's number for us, `indicia` the postage mark by class of mail.
+    `mailer_id` is the postal service's number for us, `indicia` the postage mark by class of mail,
+    `service_types` the code that a barcode begins with, by class too. `cutoff` is the time of day, in `zone`,
+    at which pieces are pooled; without one they are at once. A delivery is inferred so long after a piece was
+    processed for it, or last seen at all; without a time, never. A re-routed piece that is not seen again for
+    `reroute_ends` stays so. Where it `needs_credit`, an account's must cover its orders.
     """
 
     mode: str
@@ -141,4 +186,11 @@ class World:
     poll_every: timedelta
     mailer_id: str
     indicia: Mapping[str, tuple[str, ...]]
+    service_types: Mapping[str, str]
     gaps: tuple[str, ...] = ()
+    cutoff: time | None = None
+    zone: tzinfo = UTC
+    infer_after: timedelta | None = None
+    infer_unseen_after: timedelta | None = None
+    reroute_ends: timedelta = timedelta(days=30)
+    needs_credit: bool = False

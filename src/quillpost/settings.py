@@ -1,5 +1,6 @@
 """Every setting, from the environment: `QUILLPOST_` and the name in capitals."""
 
+from datetime import time
 from pathlib import Path
 from typing import Literal
 
@@ -48,14 +49,73 @@ class Settings(BaseSettings):
     # Orders
     review_seconds: int = Field(3_600, ge=0, description="How long a live order can be cancelled.")
     test_review_seconds: int = Field(10, ge=0, description="The same in testing mode.")
+    review_dpi: int = Field(
+        75, ge=0, le=300, description="An order with a picture that prints at fewer dots an inch is paused."
+    )
+    review_unfilled_percent: int = Field(
+        50, ge=0, le=100, description="The same where more of its pieces have nothing for a variable."
+    )
+    review_undeliverable_percent: int = Field(
+        50, ge=0, le=100, description="The same where more of its people cannot be delivered to."
+    )
     test_journey_seconds: float = Field(
         16, gt=0, description="How long a piece takes through the simulated mail."
+    )
+    test_seed: int = Field(1, description="What the delays and losses of testing mode are made from.")
+    test_losses: float = Field(
+        0, ge=0, le=1, description="Share of the simulated carrier's scans that is missed, late or repeated."
     )
     mailer_id: str | None = Field(
         None, pattern=r"^(\d{6}|\d{9})$", description="The postal service's number for this mailer."
     )
+    credit_control: bool = Field(False, description="A live order must be covered by its account's credit.")
+    full_service: bool = Field(
+        False, description="Barcodes say full service: set it with the postal service's leave."
+    )
+    print_cutoff: time | None = Field(
+        None, description="Time of day, as 16:00, at which live pieces are pooled; without it, at once."
+    )
+    timezone: str = Field("UTC", description="Where that time of day is, as America/New_York.")
     permit_first: str | None = Field(None, description="Permit imprint of first class, lines with |.")
     permit_standard: str | None = Field(None, description="Permit imprint of standard mail, lines with |.")
+
+    # Who prints
+    print_partner: str | None = Field(
+        None, description="Who prints live mail: folder, file:///path, sftp://user@host/path or https://host."
+    )
+    print_partner_name: str = Field(
+        "partner",
+        pattern=r"^[a-z0-9][a-z0-9-]{0,39}$",
+        description="The partner's name, where it calls back: /hooks/print/NAME.",
+    )
+    print_secret: SecretStr | None = Field(
+        None,
+        description="whsec_ and base64: signs what we and the partner say; two with a space to change it.",
+    )
+    sftp_key: Path | None = Field(None, description="Private key for SFTP.")
+    sftp_password: SecretStr | None = Field(
+        None, description="Password for SFTP; with a key, the key's passphrase."
+    )
+    sftp_known_hosts: Path | None = Field(
+        None, description="Host keys of the SFTP servers that are believed, as OpenSSH writes them."
+    )
+
+    # Who carries
+    carrier_folder: str | None = Field(
+        None, description="Where files of carrier scans are dropped: file:///path or sftp://user@host/path."
+    )
+    carrier_token: SecretStr | None = Field(
+        None, description="Opens /hooks/carrier/iv-mtr to whoever says it: as Bearer, or as Basic's password."
+    )
+    infer_delivery_days: int | None = Field(
+        None, ge=1, description="Days after Processed for Delivery at which a piece is taken as delivered."
+    )
+    infer_unseen_days: int | None = Field(
+        None, ge=1, description="The same after the last that was heard of it at all."
+    )
+    reroute_ends_days: int = Field(
+        30, ge=1, description="Days after which a re-routed piece that is not seen again stays so."
+    )
 
     # The printed page
     templates: Path | None = Field(

@@ -13,7 +13,7 @@ from quillpost.api.envelope import Envelope
 from quillpost.api.gate import Gate
 from quillpost.api.methods import Methods
 from quillpost.dashboard import home
-from quillpost.doors import files, hands, health, receiver, scans
+from quillpost.doors import carrier_push, files, hands, health, print_hooks, receiver, scans
 from quillpost.doors.docs_page import add_docs_page
 from quillpost.pages import assets
 from quillpost.parts import Parts
@@ -54,6 +54,8 @@ def create_app(parts: Parts, background: Background | None = None) -> FastAPI:
         files.router,
         hands.router,
         scans.router,
+        print_hooks.router,
+        carrier_push.router,
         receiver.router,
         assets.router,
         home.router,

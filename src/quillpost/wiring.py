@@ -4,14 +4,15 @@ import base64
 import binascii
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from functools import partial
 from pathlib import Path
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import ValidationError
 
 from quillpost.accounts import service as accounts
-from quillpost.adapters.carrier.none import NoFeed
+from quillpost.adapters.carrier.inbox import Inbox
 from quillpost.adapters.carrier.sandbox import SandboxCarrier
 from quillpost.adapters.files.faces import FaceFolder
 from quillpost.adapters.files.objects import folder_store, s3_store
@@ -19,9 +20,9 @@ from quillpost.adapters.http.fetcher import GuardedFetcher
 from quillpost.adapters.http.guard import OutboundGuard
 from quillpost.adapters.http.poster import WebhookPoster
 from quillpost.adapters.http.resolver import PooledResolver
-from quillpost.adapters.printing.folder import FolderPartner
 from quillpost.adapters.printing.sandbox import SandboxPrinter
 from quillpost.api import idempotency
+from quillpost.carriers import chances, live_carrier, live_ends, sandbox_ends
 from quillpost.composition.hands.collection import Hands
 from quillpost.composition.hands.sources import FontSources
 from quillpost.composition.pages.templates import BadTemplate, shipped_pieces
@@ -31,8 +32,10 @@ from quillpost.creative.shelf import Shelf, forget_expired, forget_orphans
 from quillpost.database import Database
 from quillpost.database.embedded import EmbeddedPostgres
 from quillpost.database.engine import require_reachable
-from quillpost.fulfilment import production, review, steps
-from quillpost.fulfilment.production import Press
+from quillpost.fulfilment import pooling, production, review, steps
+from quillpost.fulfilment.checks import ReviewLimits
+from quillpost.fulfilment.press import Press
+from quillpost.fulfilment.rules import FULL_SERVICE_TYPES, SERVICE_TYPES
 from quillpost.jobs import Pulse, Runner, Task
 from quillpost.kit.errors import NotReady
 from quillpost.kit.sealing import Sealer, load_or_create_key
@@ -44,7 +47,9 @@ from quillpost.orders.materialising import MATERIALISE, materialise, materialise
 from quillpost.orders.service import SWEEP
 from quillpost.parts import Limits, Parts
 from quillpost.ports import FileStore, World
+from quillpost.print_partner import hook_secrets, live_printer
 from quillpost.settings import Settings as Settings
+from quillpost.tracking import closing
 from quillpost.tracking import service as tracking
 from quillpost.webhooks.pump import Pump
 
@@ -132,7 +137,7 @@ def build(
         db=db,
         studio=drawing,
         shelf=shelf,
-        press=Press(db, drawing, shelf, worlds, qr_base=base_url),
+        press=Press(db, drawing, shelf, worlds, qr_base=base_url, review=review_limits(settings)),
         worlds=worlds,
         fetcher=GuardedFetcher(guard),
         sealer=sealer,
@@ -151,6 +156,9 @@ def build(
         metrics_token=settings.metrics_token.get_secret_value() if settings.metrics_token else None,
         receiver_key=sealer.derive("receiver").hex()[:24] if settings.receiver else None,
         stall_seconds=settings.job_stall_seconds,
+        print_secrets=hook_secrets(settings),
+        carrier_inbox=Inbox(store),
+        carrier_token=settings.carrier_token.get_secret_value() if settings.carrier_token else None,
     )
 
 
@@ -200,20 +208,27 @@ def tasks(parts: Parts) -> list[Task]:
 
         return run
 
-    sweep = timed(review.sweep, db, parts.worlds)
+    modes_that_need_credit = {mode for mode, world in parts.worlds.items() if world.needs_credit}
+    sweep = timed(review.sweep, press)
+    pool = timed(pooling.pool, press)
     track = timed(tracking.poll, db, parts.worlds)
+    close = timed(closing.close, db, parts.worlds)
     return [
-        Task(MATERIALISE, timed(materialise, db)),
+        Task(MATERIALISE, timed(partial(materialise, db, needs_credit=modes_that_need_credit))),
         Task(SWEEP, sweep),
+        Task(steps.POOL, pool),
         Task(steps.COMPOSE, timed(production.compose, press), queue=steps.COMPOSE_QUEUE),
         Task(steps.HAND_OVER, timed(production.hand_over, press)),
         Task(steps.FOLLOW, timed(production.follow, press)),
         Task(tracking.POLL, track),
+        Task(closing.CLOSE, close),
         # Backstops: whatever a wake-up that was lost should have started.
         Task("audience.materialise_again", partial(materialise_again, db), every="* * * * *"),
         Task("fulfilment.sweep_again", sweep, every="* * * * *"),
+        Task("fulfilment.pool_again", pool, every="* * * * *"),
         Task("fulfilment.resume", partial(production.resume, press), every="* * * * *"),
         Task("tracking.poll_again", track, every="* * * * *"),
+        Task("tracking.close_again", close, every="11 * * * *"),
         # Housekeeping.
         Task("files.forget_expired", timed(forget_expired, db, shelf), every="23 * * * *"),
         Task("files.forget_orphans", timed(forget_orphans, db, shelf), every="37 3 * * *"),
@@ -231,6 +246,7 @@ def runner(
         tasks(parts),
         concurrency=concurrency or settings.job_concurrency,
         queues=queues,
+        singly=[steps.COMPOSE_QUEUE],
         pulse=Pulse(settings.job_heartbeat_seconds, settings.job_stall_seconds),
     )
 
@@ -290,30 +306,59 @@ def key_path(home: Path) -> Path:
 
 def _test_world(settings: Settings, store: FileStore) -> World:
     journey = timedelta(seconds=settings.test_journey_seconds)
-    folder = "print-jobs/test"
+    ends = sandbox_ends(settings)
     return World(
         mode="test",
-        printer=SandboxPrinter(store, folder, journey=journey),
-        carrier=SandboxCarrier(store, folder, journey=journey),
+        printer=SandboxPrinter(store, "print-jobs/test", journey=journey, chances=chances(settings)),
+        carrier=SandboxCarrier(store),
         review=timedelta(seconds=settings.test_review_seconds),
         poll_every=TEST_POLL,
         mailer_id=TEST_MAILER_ID,
         indicia={"first": TEST_INDICIA, "standard": TEST_INDICIA},
+        service_types=SERVICE_TYPES,
+        infer_after=ends.infer_after,
+        infer_unseen_after=ends.infer_unseen_after,
+        reroute_ends=ends.reroute_ends,
     )
 
 
 def _live_world(settings: Settings, store: FileStore) -> World:
     permits = {"first": settings.permit_first, "standard": settings.permit_standard}
+    ends = live_ends(settings)
     return World(
         mode="live",
-        printer=FolderPartner(store, "print-jobs/live"),
-        carrier=NoFeed(),
+        printer=live_printer(settings, store),
+        carrier=live_carrier(settings, store),
         review=timedelta(seconds=settings.review_seconds),
         poll_every=LIVE_POLL,
         mailer_id=settings.mailer_id or "",
         indicia={kind: tuple((text or "").split("|")) for kind, text in permits.items()},
+        service_types=FULL_SERVICE_TYPES if settings.full_service else SERVICE_TYPES,
+        cutoff=settings.print_cutoff,
+        zone=_zone(settings.timezone),
         gaps=live_gaps(settings),
+        infer_after=ends.infer_after,
+        infer_unseen_after=ends.infer_unseen_after,
+        reroute_ends=ends.reroute_ends,
+        needs_credit=settings.credit_control,
     )
+
+
+def review_limits(settings: Settings) -> ReviewLimits:
+    return ReviewLimits(
+        dpi=settings.review_dpi,
+        unfilled_percent=settings.review_unfilled_percent,
+        undeliverable_percent=settings.review_undeliverable_percent,
+    )
+
+
+def _zone(name: str) -> tzinfo:
+    if name == "UTC":
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError):
+        raise NotReady(f"QUILLPOST_TIMEZONE names no time zone: {name}. Try America/New_York.") from None
 
 
 def live_gaps(settings: Settings) -> tuple[str, ...]:
@@ -327,4 +372,6 @@ def live_gaps(settings: Settings) -> tuple[str, ...]:
         gaps.append("QUILLPOST_PERMIT_STANDARD is not set: no postage mark for standard mail.")
     if settings.mailer_id is None:
         gaps.append("QUILLPOST_MAILER_ID is not set: no barcode can be printed.")
+    if settings.print_partner is None:
+        gaps.append("QUILLPOST_PRINT_PARTNER is not set: nobody prints.")
     return tuple(gaps)

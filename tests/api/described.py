@@ -11,6 +11,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import sqlalchemy as sa
 from httpx2 import Response
 from PIL import Image
 from shared_service import shared_account
@@ -173,10 +174,20 @@ def made_by(operation: Operation) -> str | None:
 MAKERS = {place: maker for maker in reversed(OPERATIONS) if (place := made_by(maker)) is not None}
 
 
+A_BATCH = sa.text(
+    """insert into batches (mode, piece, mail_class, status, item_count, created_at, composed_at, handed_at)
+       values ('test', 'postcard-4x6', 'first', 'handed', 0, :now, :now, :now) returning id"""
+)
+
+
 @contextmanager
 def described_world(postgres: EmbeddedPostgres, template: str, home: Path) -> Iterator[World]:
     with shared_account(postgres, template, home) as (owner, parts):
         world = World(parts, owner)
+        with parts.db.work() as tx:
+            # An operator's calls are there too, and batches are made by none.
+            tx.execute(sa.text("update accounts set is_operator = true"))
+            world.ids["/api/v2/print/batches"] = str(tx.execute(A_BATCH, {"now": parts.clock()}).scalar_one())
         world.fill()
         yield world
 

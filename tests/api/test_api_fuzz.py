@@ -79,6 +79,12 @@ LEEWAY: tuple[tuple[str, tuple[str, ...], str], ...] = (
         "delete_mailing_list delete_image_template delete_message_template delete_sub_account",
     ),
     ("whether the subscription is paused", ("400",), "try_webhook"),
+    (
+        "whether a batch holds these pieces, and a time lies in the past",
+        ("422",),
+        "mark_print_batch reprint_pieces",
+    ),
+    ("whether the orders exist", ("422",), "rush_orders"),
 )
 
 

@@ -10,6 +10,9 @@ from quillpost.parts import Parts
 
 BASE = "http://quillpost.test/api/v2"
 
+UNSEEN = {"place": None, "reason": None, "inferred": False}
+"""Of a step that no carrier told of."""
+
 
 def names(answer: Any) -> list[str]:
     return [item["recipient"]["name"] for item in answer.json()["data"]]
@@ -127,8 +130,15 @@ def test_an_item_tells_its_history_oldest_first(owner: Account, parts: Parts, cl
     listed = owner.get(f"/orders/{order_id}/items").json()["data"][0]
     item = owner.get(f"/order-items/{listed['id']}").json()
     events = item.pop("events")
-    assert item == listed | {"order_id": order_id}
-    assert events[0] == {"status": "Processing", "previous_status": None, "at": "2026-05-04T12:00:00Z"}
+    assert item == listed | {"order_id": order_id, "delivery_inferred": False}
+    assert events[0] == UNSEEN | {
+        "status": "Processing",
+        "previous_status": None,
+        "at": "2026-05-04T12:00:00Z",
+    }
+    assert [event["place"] for event in events[:2]] == [None, None]
+    assert [event["place"] for event in events[3:]] == ["Simulated P&DC, Austin, TX 78701"] * 3
+    assert not any(event["inferred"] for event in events)
     assert (events[-1]["previous_status"], events[-1]["status"]) == ("Processed for Delivery", "Delivered")
     assert events[-1]["at"] > events[0]["at"]
 
@@ -142,7 +152,9 @@ def test_cancelling_is_the_end_of_every_items_history(owner: Account, clock: Clo
     )
     assert (mailed["status"], mailed["failure"]) == ("Failed", "Order cancelled")
     assert mailed["events"] == [
-        {"status": "Processing", "previous_status": None, "at": "2026-05-04T12:00:00Z"},
-        {"status": "Failed", "previous_status": "Processing", "at": "2026-05-04T12:00:05Z"},
+        UNSEEN | {"status": "Processing", "previous_status": None, "at": "2026-05-04T12:00:00Z"},
+        UNSEEN | {"status": "Failed", "previous_status": "Processing", "at": "2026-05-04T12:00:05Z"},
     ]
-    assert refused["events"] == [{"status": "Failed", "previous_status": None, "at": "2026-05-04T12:00:00Z"}]
+    assert refused["events"] == [
+        UNSEEN | {"status": "Failed", "previous_status": None, "at": "2026-05-04T12:00:00Z"}
+    ]

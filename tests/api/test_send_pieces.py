@@ -10,7 +10,7 @@ from art_house import ArtHouse
 from PIL import Image
 
 from makers import Account, Build, Clock, carry_on, person
-from quillpost.database.tables import batches
+from quillpost.database.press_tables import batches
 from quillpost.parts import Parts
 
 PATHS = [

@@ -146,7 +146,7 @@ def test_files_of_batches_after_the_snapshot_stay_out(
     for key in (
         "batches/9/print.pdf",
         "print-jobs/test/batch-000009/ticket.json",
-        "sandbox/mailbox/batch-000009",
+        "sandbox/mailbox/20260504T120000.000000-batch-000009-3.json",
     ):
         parts.shelf.store.put(key, b"later")
     file = tmp_path / "second.qpb"

@@ -75,16 +75,56 @@ def _row(outcome: Outcome, subject: str) -> str:
 def test_a_service_that_is_well_is_called_well(patient: Patient, owner: Account) -> None:
     owner.post("/webhooks", {"url": "https://example.com/hook", "type": "*"})
     outcome = patient.see(
-        base_url="https://mail.example.com", permit_first="A|B", permit_standard="C", mailer_id="123456"
+        base_url="https://mail.example.com",
+        permit_first="A|B",
+        permit_standard="C",
+        mailer_id="123456",
+        print_partner="folder",
     )
     assert outcome.code == 0, outcome.out
     assert outcome.err == ""
     for subject in (
-        "settings", "home", "files", "fonts", "port", "live mail", "database", "schema", "secret key",
-        "prices", "jobs", "webhooks",
+        "settings", "home", "files", "fonts", "port", "live mail", "print partner", "carrier", "database",
+        "schema", "secret key", "prices", "jobs", "batches", "paused", "webhooks",
     ):  # fmt: skip
         assert " ok " in _row(outcome, subject)
     assert "none at work" in _row(outcome, "workers")
+
+
+def test_a_print_partner_that_is_away_is_shown_and_no_failure(patient: Patient, tmp_path: Path) -> None:
+    outcome = patient.see(print_partner=f"file://{tmp_path}/not-mounted")
+    assert outcome.code == 0
+    assert "warning" in _row(outcome, "print partner")
+    assert "not-mounted" in outcome.out
+
+
+def test_print_settings_that_do_not_fit_together_are_broken(patient: Patient) -> None:
+    outcome = patient.see(print_partner="https://print.example.com")
+    assert outcome.code == 1
+    assert "broken" in _row(outcome, "print partner")
+    assert "QUILLPOST_PRINT_SECRET must be set" in " ".join(outcome.out.split())
+
+
+def test_files_of_the_carrier_that_could_not_be_read_are_shown(patient: Patient, parts: Parts) -> None:
+    parts.shelf.store.put("tracking/refused/poem", b"Roses are red")
+    parts.shelf.store.put("tracking/refused/poem.reason.txt", b"It is a poem.")
+    outcome = patient.see()
+    assert outcome.code == 0
+    assert "warning" in _row(outcome, "carrier")
+    assert "inbox/poem: It is a poem." in " ".join(_row(outcome, "carrier").split())
+
+
+def test_a_carrier_folder_that_is_away_is_shown_and_no_failure(patient: Patient, tmp_path: Path) -> None:
+    outcome = patient.see(carrier_folder=f"file://{tmp_path}/not-mounted")
+    assert outcome.code == 0
+    assert "warning" in _row(outcome, "carrier")
+    assert "not-mounted" in outcome.out
+
+
+def test_a_carrier_folder_that_is_no_address_is_broken(patient: Patient) -> None:
+    outcome = patient.see(carrier_folder="ftp://carrier.example.com/scans")
+    assert outcome.code == 1
+    assert "QUILLPOST_CARRIER_FOLDER must be file:///path" in " ".join(_row(outcome, "carrier").split())
 
 
 def test_warnings_alone_are_no_failure(patient: Patient) -> None:
@@ -99,6 +139,23 @@ def test_warnings_alone_are_no_failure(patient: Patient) -> None:
     jobs = _row(outcome, "jobs")
     assert "1 failed (fulfilment.sweep)" in jobs
     assert "1 wait" in jobs
+
+
+def test_what_waits_for_a_person_is_told(patient: Patient, owner: Account) -> None:
+    for _ in range(3):
+        owner.send()
+    patient.execute("update orders set status = 'paused' where id <= 2")
+    patient.execute(
+        """insert into batches (mode, piece, mail_class, status, item_count, created_at, trouble)
+           values ('live', 'postcard-4x6', 'first', 'composed', 1, now(), 'The printer does not answer.'),
+                  ('live', 'postcard-4x6', 'first', 'composed', 1, now(), null)"""
+    )
+    outcome = patient.see()
+    assert outcome.code == 0
+    assert "2 test orders wait for an operator, first 1, 2" in _row(outcome, "paused")
+    batches = _row(outcome, "batches")
+    assert "1 in trouble. batch-000001: The printer does not answer." in batches
+    assert "quillpost print retry" in batches
 
 
 def test_a_failing_webhook_is_named_by_its_number(patient: Patient, owner: Account) -> None:
@@ -209,7 +266,7 @@ def test_the_doctor_and_a_backup_leave_a_running_service_running(
         seen = quillpost("doctor", home=home, port=port)
         assert seen.code == 0, seen.out
         assert "Quillpost runs there" in _row(seen, "port")
-        assert "1 at work" in _row(seen, "workers")
+        assert "they are at work" in _row(seen, "workers")
         assert service.token not in seen.out
         saved = quillpost("backup", tmp_path / "b.qpb", home=home)
         assert saved.code == 0, saved.err

@@ -13,7 +13,7 @@ from fastapi import FastAPI
 from PIL import Image
 
 from direct import TestClient
-from makers import Account, count_rows, people, person
+from makers import Account, Clock, carry_on, count_rows, make_operator, people, person
 from quillpost.client import (
     AsyncQuillpost,
     Conflict,
@@ -181,6 +181,21 @@ def test_a_front_is_uploaded_from_memory_and_from_a_file(client: Quillpost, tmp_
     file.write_bytes(picture.getvalue())
     changed = client.image_templates.update(first["id"], image=file, name="Summer")
     assert (changed["id"], changed["name"]) == (first["id"], "Summer")
+
+
+def test_an_operator_walks_what_is_held_and_decides(
+    client: Quillpost, http: TestClient, parts: Parts, clock: Clock
+) -> None:
+    sent = [client.send.postcard(recipients=[one], message="Hello %COMPANY%!")["id"] for one in people(3)]
+    carry_on(parts, clock, seconds=11)
+    token = make_operator(parts, http).token
+    with Quillpost(token, BASE, transport=Through(http)) as operator:
+        held = list(operator.print_room.held(items_per_page=2))
+        assert [order["id"] for order in held] == sent
+        assert held[0]["reasons"] == client.orders.read(sent[0])["warnings"]
+        operator.orders.release(sent[0])
+        operator.orders.refuse(sent[1], reason="No.")
+        assert [order["id"] for order in operator.print_room.held()] == sent[2:]
 
 
 def test_the_awaited_client_does_the_same(app: FastAPI, owner: Account) -> None:

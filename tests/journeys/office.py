@@ -18,6 +18,7 @@ from quillpost.parts import Parts
 from quillpost.web import create_app
 
 RENEW = sa.text("update deliveries set next_at = now() where status = 'pending' and attempts > 0")
+FREE_KEYS = sa.text("update idempotency_keys set leased_until = now() where answer_status is null")
 IN_THE_AIR = sa.text("select event_id::text from deliveries where status = 'pending' and attempts > 0")
 UNFINISHED = sa.text(
     """select (select count(*) from orders where status not in ('fulfilled', 'cancelled'))
@@ -51,15 +52,21 @@ class Office:
         return self.rows(query, **values)[0][0]
 
     def let_leases_end(self) -> list[str]:
-        """As if the time had passed that a dead worker's deliveries are waited for; the events' ids."""
+        """As if the time had passed for which a dead worker's deliveries and a dead server's calls are waited
+        for; the ids of events that may have been told."""
         with self.parts.db.work() as tx:
             in_the_air = list(tx.execute(IN_THE_AIR).scalars())
             tx.execute(RENEW)
+            tx.execute(FREE_KEYS)
         return in_the_air
 
     def wait_for_the_end(self) -> None:
-        """Until every order has ended, every batch is in the mail, and everyone was told."""
-        until(lambda: self.value(UNFINISHED.text) == 0, what="all orders ended and all events delivered")
+        until(self.has_ended, what="all orders ended and all events delivered")
+
+    def has_ended(self) -> bool:
+        """Whether every order has, every batch is mailed, the carrier is silent and everyone was told."""
+        in_the_mail = self.parts.shelf.store.keys("sandbox/")
+        return self.value(UNFINISHED.text) == 0 and next(in_the_mail, None) is None
 
     def statuses(self) -> dict[int, list[str]]:
         """The statuses that each item passed through, in order, as its facts have them."""

@@ -181,7 +181,12 @@ class Command:
         assert self._status is not None, f"still alive after {seconds:.0f} s:\n{self.output}"
         return self._status
 
-    def stop(self, number: int = signal.SIGTERM) -> int:
+    def has_ended(self) -> bool:
         if self._status is None:
+            self._status = self._nursery.ask(wait=self.pid, seconds=0)
+        return self._status is not None
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        if not self.has_ended():
             os.kill(self.pid, number)
         return self.wait()

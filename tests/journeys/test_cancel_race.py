@@ -19,7 +19,8 @@ ORDERS, SWEEPS = 24, 4
 OUTCOME = sa.text(
     """
     select o.id, o.status, o.order_total,
-           array_agg(distinct i.status) as pieces, bool_and(i.batch_id is not null) as is_batched,
+           array_agg(distinct i.status) as pieces,
+           bool_and(exists (select 1 from prints p where p.item_id = i.id)) as is_batched,
            (select sum(case when m.target = 'held' then m.cents else 0 end
                        - case when m.source = 'held' then m.cents else 0 end)
               from ledger_moves m where m.order_id = o.id) as held,
@@ -58,7 +59,7 @@ def test_an_order_is_cancelled_or_processed_and_never_both(
         return True
 
     def sweep() -> bool:
-        review.sweep(parts.db, parts.worlds, now=clock.now())
+        review.sweep(parts.press, now=clock.now())
         return True
 
     deeds: list[Callable[[], bool]] = [partial(cancel, order) for order in order_ids]

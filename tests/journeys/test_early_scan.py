@@ -4,8 +4,8 @@ from sqlalchemy import text
 
 from makers import Account, Clock, carry_on
 from quillpost.parts import Parts
-from quillpost.ports import CarrierScan
-from quillpost.tracking import service
+from quillpost.tracking.rules import Scan
+from quillpost.tracking.service import ingest
 
 WAY = ["Processing", "Printed", "In Transit", "In Local Area", "Processed for Delivery", "Delivered"]
 TOLD = text("select current from facts where item_id is not null order by id")
@@ -16,10 +16,10 @@ def test_an_early_scan_counts_and_the_piece_is_paid_once(owner: Account, parts: 
     assert owner.send().status_code == 200
     carry_on(parts, clock, seconds=12)
     with parts.db.work() as tx:
-        tracking = tx.execute(text("select tracking from items")).scalar_one()
+        tracking = tx.execute(text("select tracking from prints")).scalar_one()
         assert list(tx.execute(TOLD).scalars()) == ["Processing"]
-        scan = CarrierScan(tracking=tracking, phase="1", at=clock.now(), raw={})
-        service.ingest(tx, [scan], now=clock.now())
+    ingest(parts.db, [Scan(tracking, "1", clock.now())], now=clock.now())
+    with parts.db.work() as tx:
         assert list(tx.execute(TOLD).scalars()) == ["Processing", "Printed", "In Transit"]
 
     carry_on(parts, clock, seconds=40)

@@ -24,34 +24,51 @@ AT_ONCE = {
 FULFILMENT, TRACKING, WEBHOOKS = "quillpost.fulfilment", "quillpost.tracking", "quillpost.webhooks"
 FILES_PUT = "quillpost.adapters.files.objects:_FolderFiles.put"
 PRINTER = "quillpost.adapters.printing.sandbox:SandboxPrinter"
+MAILBOX = "quillpost.adapters.carrier.sandbox:Mailbox"
+CARRIER = "quillpost.adapters.carrier.sandbox:SandboxCarrier"
+MOVE = "quillpost.orders.moves:Moves.run"
 POSTER = "quillpost.adapters.http.poster:WebhookPoster"
 
 STEPS = [
     # The end of the review: inside the transaction, and after it has committed.
     CrashPoint(f"{FULFILMENT}.review:_end_review", "before"),
     CrashPoint(f"{FULFILMENT}.review:_end_review", "after"),
-    CrashPoint(f"{FULFILMENT}.review:sweep", "after"),
-    # Composing: three files are written, then the batch moves on.
-    CrashPoint("quillpost.composition.studio:Studio.compose", "before"),
+    # Pooling: nothing is batched yet; the batch is there, uncommitted; committed.
+    CrashPoint(f"{FULFILMENT}.review:pool", "before"),
+    CrashPoint(f"{FULFILMENT}.pooling:pool_orders", "before"),
+    CrashPoint(f"{FULFILMENT}.pooling:pool_orders", "after"),
+    CrashPoint(f"{FULFILMENT}.review:pool", "after"),
+    # Composing: four files are written, then the batch moves on and its files are written down.
+    CrashPoint(f"{FULFILMENT}.production:draw", "before"),
+    CrashPoint(f"{FULFILMENT}.production:draw", "after"),
     CrashPoint(FILES_PUT, "after", call=1),
-    CrashPoint(FILES_PUT, "after", call=2),
-    CrashPoint(f"{FULFILMENT}.store:swap_batch", "before", call=1),
+    CrashPoint(FILES_PUT, "after", call=4),
     CrashPoint(f"{FULFILMENT}.store:swap_batch", "after", call=1),
+    CrashPoint(f"{FULFILMENT}.store:keep_files", "after"),
     CrashPoint(f"{FULFILMENT}.production:compose", "after"),
     # Handing over: the printer's folder is filled, ticket last.
     CrashPoint(f"{PRINTER}.submit", "before"),
-    CrashPoint(FILES_PUT, "after", call=5),
+    CrashPoint(FILES_PUT, "after", call=6),
     CrashPoint(f"{PRINTER}.submit", "after"),
+    CrashPoint(f"{FULFILMENT}.store:swap_batch", "after", call=2),
     CrashPoint(f"{FULFILMENT}.production:hand_over", "after"),
     # Printed: the printer's mark is there, the pieces have not moved; then they have.
     CrashPoint(f"{PRINTER}.progress", "after"),
-    CrashPoint(f"{FULFILMENT}.production:move_items", "before"),
-    CrashPoint(f"{FULFILMENT}.production:move_items", "after"),
+    CrashPoint(f"{FULFILMENT}.production:take_progress", "before"),
+    CrashPoint(MOVE, "before"),
+    CrashPoint(MOVE, "after"),
+    CrashPoint(f"{FULFILMENT}.production:take_progress", "after"),
     CrashPoint(f"{FULFILMENT}.production:follow", "after"),
-    # In the mail.
+    # Mailed: the carrier has the pieces, and the printer has not said so; then it has.
+    CrashPoint(f"{MAILBOX}.drop", "before"),
+    CrashPoint(f"{MAILBOX}.drop", "after"),
+    # In the mail: a chunk of scans is kept, its pieces move, and only then the file is settled.
     CrashPoint(f"{TRACKING}.service:ingest", "before"),
-    CrashPoint(f"{TRACKING}.service:move_items", "after"),
+    CrashPoint(f"{TRACKING}.store:keep", "after"),
+    CrashPoint(MOVE, "after", call=2),
     CrashPoint(f"{TRACKING}.service:ingest", "after"),
+    CrashPoint(f"{CARRIER}.settle", "before", call=2),
+    CrashPoint(f"{CARRIER}.settle", "after"),
     CrashPoint(f"{TRACKING}.service:poll", "after", call=2),
     # Telling the subscriber.
     CrashPoint(f"{WEBHOOKS}.store:fan_out", "after", call=2),

@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quillpost.fulfilment.rules import BATCH_SIZE, MANIFEST_COLUMNS, manifest_csv, manifest_json, reference
+from quillpost.fulfilment.rules import (
+    BATCH_SIZE,
+    MANIFEST_COLUMNS,
+    batch_of,
+    manifest_csv,
+    manifest_json,
+    reference,
+)
 
 
 def row(**changes: object) -> dict[str, object]:
@@ -41,7 +48,7 @@ def test_a_print_file_has_at_most_five_thousand_pieces() -> None:
 def test_the_manifest_has_a_head_and_a_line_for_each_piece() -> None:
     lines = manifest_csv([row(), row(item_id=8)]).decode().split("\r\n")
     assert lines[0] == ",".join(MANIFEST_COLUMNS)
-    assert [line.split(",")[0] for line in lines[1:]] == ["7", "8", ""]
+    assert [line.split(",")[1:2] for line in lines[1:]] == [["7"], ["8"], []]
 
 
 def test_both_manifests_say_nothing_for_what_is_unknown() -> None:
@@ -54,3 +61,16 @@ def test_a_batch_has_one_reference() -> None:
     assert [reference(7), reference(123_456), reference(1_234_567)] == [
         "batch-000007", "batch-123456", "batch-1234567",
     ]  # fmt: skip
+
+
+@given(st.integers(1, 10**9))
+def test_a_reference_leads_back_to_its_batch(batch_id: int) -> None:
+    assert batch_of(reference(batch_id)) == batch_id
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "batch-7", "batch-0000007", "batch-000007 ", "BATCH-000007", "batch-00000７", "batch--00001", "x"],
+)
+def test_nothing_else_is_a_reference(name: str) -> None:
+    assert batch_of(name) is None

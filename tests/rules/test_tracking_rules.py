@@ -5,14 +5,13 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from quillpost.orders.rules import ItemStatus
-from quillpost.ports import CarrierScan
-from quillpost.tracking.rules import digest, reason_of, status_of
+from quillpost.tracking.rules import OPERATIONS, PHASES, Scan, digest, phase_of, reason_of, status_of
 
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
 
 
-def scan(phase: str = "1", *, tracking: str = "0" * 20, at: datetime = NOON, **raw: object) -> CarrierScan:
-    return CarrierScan(tracking, phase, at, raw)
+def scan(phase: str = "1", *, tracking: str = "0" * 20, at: datetime = NOON, raw: str = "{}") -> Scan:
+    return Scan(tracking, phase, at, raw)
 
 
 @pytest.mark.parametrize(
@@ -21,27 +20,65 @@ def scan(phase: str = "1", *, tracking: str = "0" * 20, at: datetime = NOON, **r
         ("0", ItemStatus.IN_TRANSIT),
         ("1", ItemStatus.IN_TRANSIT),
         ("1a", ItemStatus.IN_TRANSIT),
+        ("Phase 1b - Origin Secondary Processing", ItemStatus.IN_TRANSIT),
         ("2", ItemStatus.IN_LOCAL_AREA),
         ("2c", ItemStatus.IN_LOCAL_AREA),
         ("3a", ItemStatus.PROCESSED_FOR_DELIVERY),
         ("3C", ItemStatus.PROCESSED_FOR_DELIVERY),
         ("Phase 3a", ItemStatus.PROCESSED_FOR_DELIVERY),
+        ("PHASE 3c- Destination Sequenced Carrier Sortation", ItemStatus.PROCESSED_FOR_DELIVERY),
         (" phase 4c ", ItemStatus.DELIVERED),
         ("PARS", ItemStatus.RE_ROUTED),
+        ("FPARS Processing", ItemStatus.RE_ROUTED),
         ("returned", ItemStatus.RETURNED_TO_SENDER),
         ("destroyed", ItemStatus.FAILED),
+        ("Miscellaneous", None),
+        ("Foreign Processing", None),
         ("", None),
         ("5", None),
+        ("1d", None),
+        ("11", None),
         ("phase", None),
     ],
 )
 def test_a_phase_is_evidence_of_a_status(phase: str, status: ItemStatus | None) -> None:
-    assert status_of(scan(phase)) is status
+    assert status_of(phase_of(phase)) is status
+
+
+@pytest.mark.parametrize(
+    ("phase", "operation", "words", "found"),
+    [
+        ("PARS Processing", "", "Return to Sender", "returned"),
+        ("PARS", "", "RTS", "returned"),
+        ("FPARS", "", "Destroyed as dead mail", "destroyed"),
+        ("Miscellaneous", "", "Returned to the mailer", "returned"),
+        ("Miscellaneous", "", "Treated as waste", "destroyed"),
+        ("Phase 2 - Destination Processing", "", "Return to sender", "2"),  # a number speaks for itself
+        ("", "896", "", "3a"),
+        ("", "919", "", "3c"),
+        ("", "893", "Destroyed", "destroyed"),
+        ("Phase 1", "896", "", "1"),
+        ("", "777", "", "operation 777"),
+        ("", "", "Forwarded", "pars"),
+        ("", "", "Logical Delivery Event", "4c"),
+        ("", "", "Delivery Confirmation Label", "unknown"),
+        ("Miscellaneous", "896", "", "miscellaneous"),
+    ],
+)
+def test_what_else_a_row_says_counts_where_the_phase_is_no_number(
+    phase: str, operation: str, words: str, found: str
+) -> None:
+    assert phase_of(phase, operation, words) == found
+
+
+def test_every_operation_belongs_to_a_phase_that_we_know() -> None:
+    assert set(OPERATIONS.values()) <= PHASES.keys()
+    assert all(len(operation) == 3 and operation.isdigit() for operation in OPERATIONS)
 
 
 def test_the_same_sighting_has_one_digest_wherever_its_clock_stands() -> None:
     there = NOON.astimezone(timezone(timedelta(hours=-5)))
-    assert digest(scan(at=there, facility="Austin")) == digest(scan(at=NOON))
+    assert digest(scan(at=there, raw='{"facility": "Austin"}')) == digest(scan(at=NOON))
 
 
 def test_another_piece_phase_or_second_is_another_sighting() -> None:
@@ -55,7 +92,9 @@ def test_another_piece_phase_or_second_is_another_sighting() -> None:
 
 
 def test_the_carrier_s_own_reason_comes_first() -> None:
-    assert reason_of(ItemStatus.RETURNED_TO_SENDER, scan(reason="Vacant")) == "Vacant"
-    assert reason_of(ItemStatus.RETURNED_TO_SENDER, scan()) == "Returned by the postal service"
-    assert reason_of(ItemStatus.FAILED, scan(reason="")) == "Lost in the mail"
-    assert reason_of(ItemStatus.IN_TRANSIT, scan()) is None
+    assert reason_of("returned", "Vacant") == "Vacant"
+    assert reason_of("returned", None) == "Returned by the postal service"
+    assert reason_of("destroyed", "") == "Lost in the mail"
+    assert reason_of("pars", "Moved") == "Moved"
+    assert reason_of("1", "Sorted") is None
+    assert reason_of("99z", "Sorted") is None

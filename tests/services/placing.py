@@ -38,6 +38,7 @@ def place(
     *,
     size: str = "4x6",
     cents: int = CENTS,
+    needs_credit: bool = False,
     **wish: Any,
 ) -> Order:
     """An order of these people; one of them whom the audience refuses is free."""
@@ -66,7 +67,7 @@ def place(
     )
     due_at = max(parts.clock() + REVIEW, ready.wish.schedule_for or parts.clock())
     with parts.db.transaction(accounts.tenant(who)) as tx:
-        return service.place(tx, who, ready, due_at=due_at, now=parts.clock())
+        return service.place(tx, who, ready, due_at=due_at, needs_credit=needs_credit, now=parts.clock())
 
 
 def end_review(parts: Parts, order: Order) -> None:

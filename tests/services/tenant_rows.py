@@ -16,7 +16,7 @@ NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
 TENANT_TABLES = (
     "accounts", "sub_accounts", "tokens", "mailing_lists", "recipients", "files", "image_templates",
     "message_templates", "orders", "items", "facts", "ledger_moves", "webhooks", "deliveries",
-    "idempotency_keys", "order_counts", "stored_sends",
+    "idempotency_keys", "order_counts", "stored_sends", "account_credit", "account_spending",
 )  # fmt: skip
 """Parents before their children."""
 

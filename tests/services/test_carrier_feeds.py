@@ -1,85 +1,237 @@
-"""What every carrier feed promises, and what the sandbox's tells."""
+"""What every carrier feed promises, and what each of them does besides."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from sftp_house import SftpHouse
 
-from quillpost.adapters.carrier.none import NoFeed
-from quillpost.adapters.carrier.sandbox import SandboxCarrier
+from quillpost.adapters.carrier import drop_folder
+from quillpost.adapters.carrier.drop_folder import DropFolder
+from quillpost.adapters.carrier.inbox import AT_ONCE, Inbox
+from quillpost.adapters.carrier.journeys import Chances
+from quillpost.adapters.carrier.sandbox import MAILBOX, Mailbox, SandboxCarrier
+from quillpost.adapters.carrier.several import SeveralFeeds
 from quillpost.adapters.files.objects import folder_store
-from quillpost.adapters.printing.sandbox import MAILBOX
-from quillpost.ports import CarrierFeed, FileStore
+from quillpost.adapters.places.local import LocalPlace
+from quillpost.ports import CarrierDown, CarrierFeed, FileMissing, FileStore, SetAside, TooMuch
 
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
 JOURNEY = timedelta(seconds=100)
 ARRIVED = NOON + JOURNEY * 2
-FOLDER = "print-jobs/test"
-
-Feeds = dict[str, Callable[[FileStore], CarrierFeed]]
-FEEDS: Feeds = {
-    "none": lambda _: NoFeed(),
-    "sandbox": lambda store: SandboxCarrier(store, FOLDER, journey=JOURNEY),
+PIECE = {
+    "item_id": 1,
+    "name": "Jane Doe",
+    "tracking": "00310999999000000001",
+    "city": "Austin",
+    "province": "TX",
+    "postal_code": "78701-1234",
 }
+
+
+@dataclass(frozen=True)
+class Stand:
+    """A feed, and how a carrier hands a file to it."""
+
+    feed: CarrierFeed
+    bring: Callable[[bytes], None]
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> FileStore:
-    return folder_store(tmp_path)
+    return folder_store(tmp_path / "files")
 
 
 @pytest.fixture
-def carrier(store: FileStore) -> SandboxCarrier:
-    return SandboxCarrier(store, FOLDER, journey=JOURNEY)
+def folder(tmp_path: Path) -> Path:
+    path = tmp_path / "drop"
+    path.mkdir()
+    return path
 
 
-def drop(store: FileStore, reference: str, tracking: str, *, at: datetime = NOON) -> str:
-    """A job of one piece in the mail; its place in the mailbox."""
-    manifest = {"pieces": [{"item_id": 1, "name": "Jane Doe", "tracking": tracking}]}
-    store.put(f"{FOLDER}/{reference}/manifest.json", json.dumps(manifest).encode())
-    store.put(f"{MAILBOX}/{reference}", at.isoformat().encode())
-    return f"{MAILBOX}/{reference}"
+@pytest.fixture(params=["inbox", "folder", "sftp", "several"])
+def stand(request: pytest.FixtureRequest, store: FileStore, folder: Path, tmp_path: Path) -> Iterator[Stand]:
+    def drop(data: bytes) -> None:
+        (folder / f"scans-{len(data)}.json").write_bytes(data)
+
+    inbox = Inbox(store)
+    match request.param:
+        case "inbox":
+            yield Stand(inbox, inbox.keep)
+        case "folder":
+            yield Stand(DropFolder(LocalPlace(folder)), drop)
+        case "several":
+            feeds = {"inbox": inbox, "folder": DropFolder(LocalPlace(folder))}
+            yield Stand(SeveralFeeds(feeds), inbox.keep)
+        case "sftp":
+            with SftpHouse(folder) as house:
+                yield Stand(DropFolder(house.place(tmp_path)), drop)
 
 
-@pytest.mark.parametrize("name", FEEDS)
-def test_a_feed_tells_the_same_until_it_is_settled(store: FileStore, name: str) -> None:
-    feed = FEEDS[name](store)
-    drop(store, "batch-1", "00310999999000000001")
-    first, again = feed.poll(now=ARRIVED), feed.poll(now=ARRIVED)
-    assert list(first.scans) == list(again.scans)
-    feed.settled(first.receipt)
-    feed.settled(first.receipt)
-    settled = feed.poll(now=ARRIVED)
-    assert (list(settled.scans), settled.expects_more) == ([], False)
+def polled(feed: CarrierFeed) -> list[str]:
+    """What is there once nothing grows any more."""
+    feed.poll(now=NOON)
+    return list(feed.poll(now=NOON).names)
 
 
-def test_pieces_on_their_way_are_worth_another_poll(store: FileStore, carrier: SandboxCarrier) -> None:
-    dropped = drop(store, "batch-1", "00310999999000000001")
-    early, late = carrier.poll(now=NOON + JOURNEY / 2), carrier.poll(now=ARRIVED)
-    assert (early.receipt, early.expects_more) == ((), True)
-    assert (late.receipt, late.expects_more) == ((dropped,), False)
-    assert [scan.phase for scan in late.scans] == ["1", "2", "3a", "4c"]
+def test_a_feed_tells_the_same_until_it_is_settled(stand: Stand) -> None:
+    stand.bring(b"[1]")
+    [name] = polled(stand.feed)
+    assert polled(stand.feed) == [name]
+    assert stand.feed.fetch(name) == b"[1]"
+    stand.feed.settle(name)
+    stand.feed.settle(name)
+    assert polled(stand.feed) == []
+    assert not stand.feed.poll(now=NOON).expects_more
+    assert list(stand.feed.set_aside()) == []
+    with pytest.raises(FileMissing):
+        stand.feed.fetch(name)
 
 
-def test_a_poll_settles_what_it_told_itself(store: FileStore, carrier: SandboxCarrier) -> None:
-    """Two polls at once: what only the second saw arrive is not settled with the first."""
-    drop(store, "batch-1", "00310999999000000001")
+def test_a_feed_sets_a_refused_file_aside_with_the_reason(stand: Stand) -> None:
+    stand.bring(b"[1]")
+    stand.bring(b"[1, 2]")
+    first, second = polled(stand.feed)
+    stand.feed.refuse(first, "It is a poem.")
+    stand.feed.refuse(first, "It is a poem.")
+    assert polled(stand.feed) == [second]
+    assert list(stand.feed.set_aside()) == [SetAside(first, "It is a poem.")]
+
+
+def test_the_same_push_twice_is_one_file(store: FileStore) -> None:
+    inbox = Inbox(store)
+    for data in (b"[1]", b"[1]", b"[2]"):
+        inbox.keep(data)
+    assert len(inbox.poll(now=NOON).names) == 2
+
+
+def test_a_poll_takes_a_bounded_number_and_says_that_there_are_more(store: FileStore) -> None:
+    inbox = Inbox(store)
+    for number in range(AT_ONCE + 1):
+        inbox.keep(str(number).encode())
+    report = inbox.poll(now=NOON)
+    assert (len(report.names), report.expects_more) == (AT_ONCE, True)
+
+
+def test_a_file_that_still_grows_is_not_taken(folder: Path) -> None:
+    feed = DropFolder(LocalPlace(folder))
+    path = folder / "scans.json"
+    path.write_bytes(b"[1")
+    first = feed.poll(now=NOON)
+    assert (list(first.names), first.expects_more) == ([], True)
+    path.write_bytes(b"[1, 2")
+    assert list(feed.poll(now=NOON).names) == []
+    assert list(feed.poll(now=NOON).names) == ["scans.json"]
+    path.write_bytes(b"[1, 2]")
+    with pytest.raises(FileMissing):
+        feed.fetch("scans.json")
+
+
+def test_unfinished_and_hidden_files_and_folders_are_left_alone(folder: Path) -> None:
+    for name in (".hidden", "scans.json.partial", "scans.json.tmp", "scans.json"):
+        (folder / name).write_bytes(b"[]")
+    (folder / "other").mkdir()
+    assert polled(DropFolder(LocalPlace(folder))) == ["scans.json"]
+
+
+def test_what_was_read_is_kept_under_its_name_however_often_that_returns(folder: Path) -> None:
+    feed = DropFolder(LocalPlace(folder))
+    for text in (b"[1]", b"[1, 2]"):
+        (folder / "scans.json").write_bytes(text)
+        feed.settle("scans.json")
+    assert {path.name: path.read_bytes() for path in (folder / "done").iterdir()} == {
+        "scans.json": b"[1]",
+        "1-scans.json": b"[1, 2]",
+    }
+
+
+def test_a_file_that_is_too_large_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drop_folder, "LARGEST", 10)
+    (folder / "scans.json").write_bytes(b"[" + b" " * 20 + b"]")
+    with pytest.raises(TooMuch, match="larger than 10 bytes"):
+        DropFolder(LocalPlace(folder)).fetch("scans.json")
+
+
+def test_a_folder_that_is_not_there_is_down_and_keeps_nobody_from_the_other(
+    tmp_path: Path, store: FileStore
+) -> None:
+    inbox, gone = Inbox(store), DropFolder(LocalPlace(tmp_path / "gone"))
+    inbox.keep(b"[1]")
+    with pytest.raises(CarrierDown, match="is not there"):
+        gone.poll(now=NOON)
+    both = SeveralFeeds({"gone": gone, "inbox": inbox})
+    [name] = both.poll(now=NOON).names
+    assert both.fetch(name) == b"[1]"
+    with pytest.raises(CarrierDown, match="is not there"):
+        both.set_aside()
+    with pytest.raises(CarrierDown, match="is not there"):
+        SeveralFeeds({"gone": gone}).poll(now=NOON)
+
+
+def test_an_sftp_server_that_is_gone_is_down(tmp_path: Path, folder: Path) -> None:
+    with SftpHouse(folder) as house:
+        feed = DropFolder(house.place(tmp_path))
+        assert list(feed.poll(now=NOON).names) == []
+    with pytest.raises(CarrierDown, match="could not be reached"):
+        feed.poll(now=NOON)
+
+
+def drop(
+    store: FileStore, reference: str, *pieces: dict[str, object], chances: Chances | None = None
+) -> None:
+    Mailbox(store, chances or Chances(), journey=JOURNEY).drop(reference, pieces or [PIECE], mailed_at=NOON)
+
+
+def events_of(store: FileStore, now: datetime) -> list[dict[str, str]]:
+    carrier = SandboxCarrier(store)
+    files = [json.loads(carrier.fetch(name)) for name in carrier.poll(now=now).names]
+    return [event for file in files for event in file["events"]]
+
+
+def test_the_sandbox_tells_of_a_piece_when_its_time_has_come(store: FileStore) -> None:
+    drop(store, "batch-000001")
+    carrier = SandboxCarrier(store)
     early = carrier.poll(now=NOON)
-    late = carrier.poll(now=ARRIVED)
-    carrier.settled(early.receipt)
-    assert carrier.poll(now=ARRIVED) == late
-    carrier.settled(late.receipt)
+    assert (list(early.names), early.expects_more) == ([], True)
+    half = events_of(store, NOON + JOURNEY * 0.65)
+    assert [event["mailPhase"].split()[1] for event in half] == ["1a", "2b"]
+    assert half[1]["scanFacilityCity"] == "Austin"
+    late = carrier.poll(now=NOON + JOURNEY * 1.05)
+    assert (len(late.names), late.expects_more) == (4, False)
+    for event in events_of(store, ARRIVED):
+        assert NOON < datetime.fromisoformat(event["scanDatetime"]) <= NOON + JOURNEY * 1.05
+
+
+def test_no_report_tells_of_what_is_yet_to_come(store: FileStore) -> None:
+    many = [PIECE | {"tracking": f"{n:020d}", "item_id": n} for n in range(200)]
+    drop(store, "batch-000001", *many)
+    for step in range(12):
+        now = NOON + JOURNEY * step / 10
+        assert all(datetime.fromisoformat(event["scanDatetime"]) <= now for event in events_of(store, now))
+    assert len(list(store.keys(MAILBOX))) <= 10
+    assert len(events_of(store, ARRIVED)) == 800
+
+
+def test_a_job_mailed_twice_with_the_same_moment_is_the_same_files(store: FileStore) -> None:
+    drop(store, "batch-000001")
+    before = {key: store.get(key) for key in store.keys(MAILBOX)}
+    drop(store, "batch-000001")
+    assert {key: store.get(key) for key in store.keys(MAILBOX)} == before
+
+
+def test_the_sandbox_settles_by_forgetting(store: FileStore) -> None:
+    drop(store, "batch-000001")
+    drop(store, "batch-000002", PIECE | {"tracking": "00310999999000000002"})
+    carrier = SandboxCarrier(store)
+    for name in carrier.poll(now=ARRIVED).names:
+        carrier.settle(name)
+        carrier.settle(name)
     assert list(store.keys(MAILBOX)) == []
 
 
-def test_a_job_that_another_poll_settles_meanwhile_is_passed_over(
-    store: FileStore, carrier: SandboxCarrier, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    gone = drop(store, "batch-1", "00310999999000000001")
-    drop(store, "batch-2", "00310999999000000002")
-    listed = list(store.keys(MAILBOX))
-    monkeypatch.setattr(store, "keys", lambda _: iter(listed))
-    store.delete(gone)
-    assert {scan.tracking for scan in carrier.poll(now=ARRIVED).scans} == {"00310999999000000002"}
+def test_a_piece_without_a_barcode_is_not_told_of(store: FileStore) -> None:
+    drop(store, "batch-000001", PIECE | {"tracking": None})
+    assert list(store.keys(MAILBOX)) == []

@@ -10,6 +10,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import uuid4
 
@@ -229,6 +230,20 @@ def test_a_draft_that_a_killed_writer_left_is_not_listed(tmp_path: Path) -> None
     (tmp_path / "print.pdf#8713508713508713508").write_bytes(b"half")
     assert list(store.keys("")) == []
     assert not store.exists("print.pdf")
+
+
+def test_drafts_of_killed_writers_are_forgotten_and_those_of_others_are_not(tmp_path: Path) -> None:
+    store = folder_store(tmp_path)
+    store.put("batches/7/print.pdf", b"whole")
+    old, fresh = (tmp_path / "batches" / "7" / f"print.pdf#{n}" for n in (871350, 871351))
+    for draft in (old, fresh):
+        draft.write_bytes(b"half")
+    long_ago = datetime.now(UTC) - timedelta(days=2)
+    os.utime(old, (long_ago.timestamp(),) * 2)
+    os.utime(tmp_path / "batches" / "7" / "print.pdf", (long_ago.timestamp(),) * 2)
+    assert store.forget_drafts(before=datetime.now(UTC) - timedelta(days=1)) == 1
+    assert (old.exists(), fresh.exists()) == (False, True)
+    assert store.get("batches/7/print.pdf") == b"whole"
 
 
 def test_a_file_is_on_disk_before_its_key_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,39 +1,32 @@
-"""From the end of the review to the printer: pooling, barcodes, pauses, and steps that happen twice."""
+"""From the end of the review to the printer: pauses, composing, handing over, and steps that happen twice."""
 
 import hashlib
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import psycopg
 import pypdfium2 as pdfium
 import pytest
 import sqlalchemy as sa
 from placing import REVIEW, balances, fact_rows, item_rows, open_account, order_row, place
+from pressing import READY, batch_rows, booked, composed_batch, files_of, forget_jobs, print_rows, sweep
 
 from makers import Clock, people, person
 from quillpost.accounts.rules import Caller
 from quillpost.accounts.service import tenant
 from quillpost.composition.art.refusals import BadImage
 from quillpost.composition.studio import Printed
-from quillpost.database import Tx
-from quillpost.database.tables import batches, items, orders
+from quillpost.database.press_tables import batches
+from quillpost.database.tables import orders
 from quillpost.fulfilment import production, review, store
+from quillpost.fulfilment.drawing import NOT_DRAWABLE
+from quillpost.fulfilment.print_room import SPOILED
 from quillpost.fulfilment.rules import UNDELIVERABLE_NAME
-from quillpost.kit.errors import Refused, Unavailable
+from quillpost.kit.errors import Refused
 from quillpost.orders import service
 from quillpost.orders.records import Order
 from quillpost.parts import Parts
 from quillpost.ports import PrintJob, PrintProgress
-
-READY = {
-    "base_url": "https://mail.example.com",
-    "permit_first": "FIRST-CLASS|PERMIT 1",
-    "permit_standard": "PRSRT STD|PERMIT 1",
-    "mailer_id": "123456789",
-}
-"""Settings with which live mail may be printed."""
 
 
 @pytest.fixture
@@ -41,150 +34,10 @@ def owner(parts: Parts) -> Caller:
     return open_account(parts)
 
 
-def sweep(parts: Parts, clock: Clock) -> None:
-    clock.advance(seconds=REVIEW.seconds)
-    review.sweep(parts.db, parts.worlds, now=parts.clock())
-
-
-def batch_rows(tx: Tx) -> list[sa.Row[Any]]:
-    return list(tx.execute(sa.select(batches).order_by(batches.c.id)).all())
-
-
-def booked(tx: Tx) -> list[tuple[str, dict[str, int]]]:
-    """The steps of batches that wait to be done."""
-    found = tx.execute(
-        sa.text(
-            """select task_name, args from procrastinate_jobs
-                where status = 'todo' and args ? 'batch_id' order by id"""
-        )
-    )
-    return [(row.task_name, row.args) for row in found]
-
-
-def forget_jobs(parts: Parts) -> None:
-    with parts.db.work() as tx:
-        tx.execute(sa.text("delete from procrastinate_jobs"))
-
-
-def composed_batch(parts: Parts, clock: Clock, who: Caller, whom: Sequence[dict[str, Any]]) -> int:
-    place(parts, who, whom)
-    sweep(parts, clock)
-    with parts.db.work() as tx:
-        [batch] = batch_rows(tx)
-    production.compose(parts.press, batch.id, now=parts.clock())
-    return int(batch.id)
-
-
-def files_of(parts: Parts, batch_id: int) -> dict[str, bytes]:
-    shelf = parts.shelf.store
-    return {key: shelf.get(key) for key in shelf.keys(f"batches/{batch_id}/")}
-
-
-def test_small_orders_of_many_accounts_share_a_batch(parts: Parts, clock: Clock, owner: Caller) -> None:
-    stranger = open_account(parts, "stranger@example.com")
-    several = [place(parts, who) for who in (owner, stranger, owner)]
-    sweep(parts, clock)
-    with parts.db.work() as tx:
-        [batch] = batch_rows(tx)
-        assert (batch.piece, batch.mail_class, batch.item_count) == ("postcard-4x6", "first", 3)
-        assert {order_row(tx, order).status for order in several} == {"processing"}
-        assert booked(tx) == [("fulfilment.compose", {"batch_id": batch.id})]
-
-
-def test_a_batch_is_of_one_product_class_and_mode(parts: Parts, clock: Clock, owner: Caller) -> None:
-    for size in ("4x6", "6x9"):
-        for mail_class in ("first", "standard"):
-            place(parts, owner, people(2), size=size, mail_class=mail_class)
-    sweep(parts, clock)
-    with parts.db.work() as tx:
-        made = batch_rows(tx)
-        for batch in made:
-            inside = store.batch_orders(tx, batch.id)
-            assert [(f"postcard-{o.size}", o.mail_class) for o in inside] == [(batch.piece, batch.mail_class)]
-            assert batch.item_count == len(store.batch_items(tx, batch.id)) == 2
-    assert len(made) == 4
-
-
-def test_pieces_lie_in_the_order_of_their_zip_codes(parts: Parts, clock: Clock, owner: Caller) -> None:
-    zips = ["90210", "10001-0002", "78701", "10001"]
-    for n, code in enumerate(zips):
-        place(parts, owner, [person(address=f"{n} Main St", postal_code=code)])
-    sweep(parts, clock)
-    with parts.db.work() as tx:
-        [batch] = batch_rows(tx)
-        assert [piece.postal_code for piece in store.batch_items(tx, batch.id)] == sorted(zips)
-
-
-def test_a_large_order_is_split_and_every_piece_has_its_place(parts: Parts, owner: Caller) -> None:
-    order = place(parts, owner, [*people(7)])
-    other = place(parts, owner, people(2), size="6x9")
-    with parts.db.work() as tx:
-        made = store.pool(tx, [order.id, other.id], mailer_id="999999", size=3, now=parts.clock())
-        rows = batch_rows(tx)
-        assert [(row.piece, row.item_count) for row in rows] == [
-            ("postcard-4x6", 3), ("postcard-4x6", 3), ("postcard-4x6", 1), ("postcard-6x9", 2),
-        ]  # fmt: skip
-        assert made == [row.id for row in rows]
-        for row in rows:
-            places = tx.execute(sa.select(items.c.batch_position).where(items.c.batch_id == row.id)).scalars()
-            assert sorted(places) == list(range(row.item_count))
-
-
-def test_pooling_again_finds_nothing(parts: Parts, owner: Caller) -> None:
-    order = place(parts, owner, people(2))
-    with parts.db.work() as tx:
-        assert len(store.pool(tx, [order.id], mailer_id="999999", now=parts.clock())) == 1
-        assert store.pool(tx, [order.id], mailer_id="999999", now=parts.clock()) == []
-
-
-@pytest.mark.parametrize(("mail_class", "service_type"), [("first", "310"), ("standard", "311")])
-@pytest.mark.parametrize("mailer_id", ["999999", "123456789"])
-def test_a_barcode_says_class_mailer_and_a_number_of_its_own(
-    parts: Parts, owner: Caller, mail_class: str, service_type: str, mailer_id: str
-) -> None:
-    order = place(parts, owner, people(20), mail_class=mail_class)
-    with parts.db.work() as tx:
-        store.pool(tx, [order.id], mailer_id=mailer_id, now=parts.clock())
-        codes = [piece.tracking for piece in item_rows(tx, order)]
-    assert len(set(codes)) == 20
-    for code in codes:
-        assert len(code) == 20
-        assert code.isdigit()
-        assert code.startswith(f"00{service_type}{mailer_id}")
-
-
-def test_a_long_mailer_id_leaves_barcodes_unique_past_its_millionth_piece(
-    parts: Parts, owner: Caller, conninfo: str
-) -> None:
-    order = place(parts, owner, people(20))
-    with psycopg.connect(conninfo) as admin:
-        admin.execute("select setval('mail_serials', 1234567)")
-    with parts.db.work() as tx:
-        store.pool(tx, [order.id], mailer_id="123456789", now=parts.clock())
-        codes = {piece.tracking for piece in item_rows(tx, order)}
-    assert codes == {f"00310123456789{234567 + n}" for n in range(1, 21)}
-
-
-def test_mail_abroad_carries_no_barcode(parts: Parts, clock: Clock, owner: Caller) -> None:
-    order = place(parts, owner, [person(country="CA", province="ON", postal_code="K1A 0B1")])
-    sweep(parts, clock)
-    with parts.db.work() as tx:
-        [piece] = item_rows(tx, order)
-        assert piece.batch_id is not None
-        assert piece.tracking is None
-
-
-def test_refused_recipients_are_in_no_batch(parts: Parts, clock: Clock, owner: Caller) -> None:
-    order = place(parts, owner, [person(), {"email": "jane@example.com"}])
-    sweep(parts, clock)
-    with parts.db.work() as tx:
-        assert [piece.batch_id is None for piece in item_rows(tx, order)] == [False, True]
-
-
 def test_an_order_stays_in_review_until_it_is_due(parts: Parts, clock: Clock, owner: Caller) -> None:
     order = place(parts, owner)
     clock.advance(seconds=REVIEW.seconds - 1)
-    review.sweep(parts.db, parts.worlds, now=parts.clock())
+    review.sweep(parts.press, now=parts.clock())
     with parts.db.work() as tx:
         assert order_row(tx, order).status == "reviewing"
         assert batch_rows(tx) == []
@@ -213,10 +66,10 @@ def test_live_mail_with_gaps_is_paused_with_each_gap_named_and_told(parts: Parts
     order = place(parts, open_account(parts, mode="live"))
     sweep(parts, clock)
     gaps = list(parts.worlds["live"].gaps)
-    assert len(gaps) == 4
+    assert len(gaps) == 5
     with parts.db.work() as tx:
         row = order_row(tx, order)
-        assert (row.status, row.warnings) == ("paused", gaps)
+        assert (row.status, row.hold_reasons) == ("paused", gaps)
         assert batch_rows(tx) == []
         told = [(f.previous, f.current) for f in fact_rows(tx, order) if f.item_id is None]
     assert told == [(None, "reviewing"), ("reviewing", "paused")]
@@ -229,17 +82,7 @@ def test_live_mail_without_gaps_goes_to_print(build: Any, clock: Clock) -> None:
     with parts.db.work() as tx:
         [batch] = batch_rows(tx)
         assert batch.mode == "live"
-        assert item_rows(tx, order)[0].tracking.startswith("00310123456789")
-
-
-def test_test_and_live_never_share_a_batch(build: Any, clock: Clock) -> None:
-    parts = build(**READY)
-    who = open_account(parts, mode="live")
-    place(parts, who)
-    place(parts, replace(who, mode="test"))
-    sweep(parts, clock)
-    with parts.db.work() as tx:
-        assert sorted(batch.mode for batch in batch_rows(tx)) == ["live", "test"]
+        assert print_rows(tx, order)[0].tracking.startswith("00310123456789")
 
 
 def test_test_undeliverable_fails_at_review_and_is_not_printed(
@@ -250,7 +93,8 @@ def test_test_undeliverable_fails_at_review_and_is_not_printed(
     with parts.db.work() as tx:
         good, bad = item_rows(tx, order)
         assert (good.status, bad.status) == ("Processing", "Failed")
-        assert (bad.failure, bad.batch_id) == ("Undeliverable address", None)
+        assert bad.failure == "Undeliverable address"
+        assert [printed.item_id for printed in print_rows(tx, order)] == [good.id]
 
 
 def test_an_order_whose_every_piece_fails_at_review_has_ended(
@@ -274,7 +118,9 @@ def test_in_live_mode_the_reserved_name_is_a_name(build: Any, clock: Clock) -> N
 def test_composing_twice_writes_the_same_bytes(parts: Parts, clock: Clock, owner: Caller) -> None:
     batch_id = composed_batch(parts, clock, owner, people(3))
     first = files_of(parts, batch_id)
-    assert [key.rpartition("/")[2] for key in first] == ["manifest.csv", "manifest.json", "print.pdf"]
+    assert [key.rpartition("/")[2] for key in first] == [
+        "manifest.csv", "manifest.json", "print.pdf", "statement.json",
+    ]  # fmt: skip
     with parts.db.work() as tx:
         tx.execute(sa.update(batches).values(status="new"))
     clock.advance(days=1)
@@ -296,7 +142,9 @@ def test_the_manifest_says_where_each_piece_is(parts: Parts, clock: Clock, owner
     manifest = json.loads(files_of(parts, batch_id)[f"batches/{batch_id}/manifest.json"])
     with parts.db.work() as tx:
         inside = store.batch_items(tx, batch_id)
-    assert [(p["item_id"], p["tracking"]) for p in manifest["pieces"]] == [(i.id, i.tracking) for i in inside]
+    assert [(p["position"], p["item_id"], p["tracking"]) for p in manifest["pieces"]] == [
+        (position, item.id, item.tracking) for position, item in inside.items()
+    ]
     assert [(p["first_page"], p["last_page"]) for p in manifest["pieces"]] == [(1, 2), (3, 4), (5, 6)]
 
 
@@ -337,18 +185,19 @@ def test_spoiled_pieces_fail_and_the_rest_are_printed(parts: Parts, clock: Clock
     batch_id = composed_batch(parts, clock, owner, people(3))
     production.hand_over(parts.press, batch_id, now=parts.clock())
     with parts.db.work() as tx:
-        first, second, third = (piece.id for piece in store.batch_items(tx, batch_id))
+        first, second, third = (piece.id for piece in store.batch_items(tx, batch_id).values())
     printer = Printer(PrintProgress(printed_at=parts.clock(), spoiled={first: "Smudged", second: ""}))
     worlds = {"test": replace(parts.worlds["test"], printer=printer)}
     press = replace(parts.press, worlds=worlds)
     for _ in range(2):
         production.follow(press, batch_id, now=parts.clock())
     with parts.db.work() as tx:
-        found = {piece.id: (piece.status, piece.failure) for piece in store.batch_items(tx, batch_id)}
+        inside = store.batch_items(tx, batch_id).values()
+        found = {piece.id: (piece.status, piece.failure) for piece in inside}
         assert store.read_batch(tx, batch_id).status == "printed"
     assert found == {
         first: ("Failed", "Smudged"),
-        second: ("Failed", production.SPOILED),
+        second: ("Failed", SPOILED),
         third: ("Printed", None),
     }
 
@@ -443,9 +292,7 @@ def test_an_order_that_cannot_be_drawn_holds_up_no_one(
     with parts.db.work() as tx:
         assert store.read_batch(tx, batch.id).status == "composed"
         assert [row.status for row in item_rows(tx, good)] == ["Processing"]
-        assert [(row.status, row.failure) for row in item_rows(tx, bad)] == [
-            ("Failed", production.NOT_DRAWABLE)
-        ]
+        assert [(row.status, row.failure) for row in item_rows(tx, bad)] == [("Failed", NOT_DRAWABLE)]
         assert balances(tx, bad)["held"] == 0
     manifest = json.loads(files_of(parts, batch.id)[f"batches/{batch.id}/manifest.json"])
     assert [piece["order_id"] for piece in manifest["pieces"]] == [good.id]
@@ -468,13 +315,12 @@ def test_trouble_of_our_own_fails_nobodys_mail(
         assert store.read_batch(tx, batch.id).status == "new"
 
 
-def test_the_digest_of_a_single_print_file_is_that_of_its_bytes(
-    parts: Parts, clock: Clock, owner: Caller
-) -> None:
+def test_each_file_of_a_batch_is_known_by_its_digest(parts: Parts, clock: Clock, owner: Caller) -> None:
     batch_id = composed_batch(parts, clock, owner, [person()])
-    printed = parts.shelf.store.get(f"batches/{batch_id}/print.pdf")
     with parts.db.work() as tx:
-        assert store.read_batch(tx, batch_id).print_sha256 == hashlib.sha256(printed).digest()
+        known = store.file_digests(tx, batch_id)
+    files = {key.rpartition("/")[2]: data for key, data in files_of(parts, batch_id).items()}
+    assert known == {name: hashlib.sha256(data).digest() for name, data in files.items()}
 
 
 def test_a_batch_of_which_nothing_can_be_drawn_is_closed(
@@ -494,11 +340,20 @@ def test_a_batch_of_which_nothing_can_be_drawn_is_closed(
         assert order_row(tx, order).status == "fulfilled"
 
 
-def test_a_print_file_that_was_changed_is_not_handed_over(parts: Parts, clock: Clock, owner: Caller) -> None:
-    batch_id = composed_batch(parts, clock, owner, [person()])
-    parts.shelf.store.put(f"batches/{batch_id}/print.pdf", b"another file")
-    with pytest.raises(Unavailable, match="not the one that was composed"):
-        production.hand_over(parts.press, batch_id, now=parts.clock())
+@pytest.mark.parametrize("damage", [b"another file", None])
+def test_a_file_that_was_lost_or_changed_is_made_again_before_it_is_handed_over(
+    parts: Parts, clock: Clock, owner: Caller, damage: bytes | None
+) -> None:
+    batch_id = composed_batch(parts, clock, owner, people(2))
+    before = files_of(parts, batch_id)
+    print_file = f"batches/{batch_id}/print.pdf"
+    parts.shelf.store.delete(print_file)
+    if damage is not None:
+        parts.shelf.store.put(print_file, damage)
+    production.hand_over(parts.press, batch_id, now=parts.clock())
+    assert files_of(parts, batch_id) == before
+    handed = parts.shelf.store.get(f"print-jobs/test/batch-{batch_id:06d}/print.pdf")
+    assert handed == before[print_file]
 
 
 def test_what_is_in_the_mail_was_printed(parts: Parts, clock: Clock, owner: Caller) -> None:
@@ -517,7 +372,7 @@ def test_what_is_in_the_mail_was_printed(parts: Parts, clock: Clock, owner: Call
     production.follow(press, batch_id, now=parts.clock())
     with parts.db.work() as tx:
         assert store.read_batch(tx, batch_id).status == "mailed"
-        assert {item.status.value for item in store.batch_items(tx, batch_id)} == {"Printed"}
+        assert {item.status.value for item in store.batch_items(tx, batch_id).values()} == {"Printed"}
 
 
 def test_a_step_is_never_booked_twice_side_by_side(parts: Parts, clock: Clock, owner: Caller) -> None:

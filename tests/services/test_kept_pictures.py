@@ -17,10 +17,12 @@ from quillpost.composition.art.refusals import BadImage
 from quillpost.composition.pdf.raster import rasterise
 from quillpost.creative import images
 from quillpost.creative.images import FETCHES_FOR_ONE, Wanted, fetch_images
-from quillpost.database.tables import batches, items, orders
+from quillpost.database.press_tables import batches
+from quillpost.database.tables import items, orders
 from quillpost.doors.files import open_file
 from quillpost.fulfilment import production, review
-from quillpost.kit.errors import Invalid
+from quillpost.fulfilment.drawing import NOT_DRAWABLE
+from quillpost.kit.errors import Invalid, Unavailable
 from quillpost.orders.records import Order
 from quillpost.parts import Parts
 from quillpost.ports import Fetched, FetchFailed
@@ -128,7 +130,7 @@ def put(parts: Parts, who: Caller, data: bytes) -> sa.ColumnElement[object]:
 def compose_all(parts: Parts, clock: Clock) -> list[Image.Image]:
     """Everything that is due as one batch; its pages."""
     clock.advance(seconds=REVIEW.seconds)
-    review.sweep(parts.db, parts.worlds, now=parts.clock())
+    review.sweep(parts.press, now=parts.clock())
     with parts.db.work() as tx:
         batch = tx.execute(sa.select(batches)).one()
     production.compose(parts.press, batch.id, now=parts.clock())
@@ -175,9 +177,7 @@ def test_one_damaged_picture_sets_its_own_order_aside_and_no_other(
     pages = compose_all(parts, clock)
     assert [is_reddish(page) for page in pages] == [True, False] * 2
     with parts.db.work() as tx:
-        assert {(row.status, row.failure) for row in item_rows(tx, damaged)} == {
-            ("Failed", production.NOT_DRAWABLE)
-        }
+        assert {(row.status, row.failure) for row in item_rows(tx, damaged)} == {("Failed", NOT_DRAWABLE)}
         assert {row.status for row in item_rows(tx, sound)} == {"Processing"}
         assert order_row(tx, sound).status == "processing"
 
@@ -193,3 +193,16 @@ def test_a_file_that_a_piece_needs_cannot_be_removed(parts: Parts, owner: Caller
     give_pictures(parts, order, [put(parts, owner, picture("red"))])
     with pytest.raises(sa.exc.IntegrityError), parts.db.work() as tx:
         tx.execute(sa.text("delete from files"))
+
+
+def test_files_are_not_made_again_without_a_picture_that_was_lost(
+    parts: Parts, clock: Clock, owner: Caller
+) -> None:
+    give_pictures(parts, place(parts, owner), [put(parts, owner, picture("red"))])
+    compose_all(parts, clock)
+    with parts.db.work() as tx:
+        [picture_key] = tx.execute(sa.text("select key from files")).scalars()
+        [batch_id] = tx.execute(sa.select(batches.c.id)).scalars()
+    parts.shelf.store.delete(picture_key)
+    with pytest.raises(Unavailable, match="Bring it back from a backup"):
+        production.remake(parts.press, batch_id)

@@ -1,21 +1,28 @@
 """Pieces that were accepted and yet are not mailed: suppressed by the day they are due, or too long."""
 
 import json
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 from listing import CENTS, CREATIVE, REVIEW, add_people, entries, make_branch, make_list, make_order
 from placing import balances, item_rows, open_account, order_row, place
+from pressing import print_rows
 
 from makers import Clock, people, person
 from quillpost.accounts.rules import Caller
 from quillpost.audience.rules import SUPPRESSED
 from quillpost.composition.art.refusals import BadImage
 from quillpost.composition.studio import Printed
-from quillpost.database.tables import batches, facts, items
-from quillpost.fulfilment import production, review, store
+from quillpost.database.press_tables import batches
+from quillpost.database.tables import facts, items, orders
+from quillpost.fulfilment import pooling, production, review, store
+from quillpost.fulfilment.drawing import NOT_DRAWABLE
+from quillpost.fulfilment.print_room import pool_now
 from quillpost.fulfilment.rules import UNDELIVERABLE_NAME
+from quillpost.fulfilment.verdicts import release
 from quillpost.orders.materialising import materialise
 from quillpost.parts import Parts
 
@@ -29,7 +36,23 @@ def owner(parts: Parts) -> Caller:
 
 def sweep(parts: Parts, clock: Clock) -> None:
     clock.advance(seconds=REVIEW.seconds)
-    review.sweep(parts.db, parts.worlds, now=parts.clock())
+    review.sweep(parts.press, now=parts.clock())
+
+
+def sweep_and_release(parts: Parts, clock: Clock, operator: Caller) -> None:
+    """What the review holds because of its longest words an operator lets go: then those alone fail.
+
+    All are pooled together, at the cut-off.
+    """
+    world = replace(parts.worlds["test"], cutoff=(clock.now() - timedelta(hours=1)).time())
+    press = replace(parts.press, worlds={"test": world})
+    clock.advance(seconds=REVIEW.seconds)
+    review.sweep(press, now=clock.now())
+    with parts.db.work() as tx:
+        for order_id in tx.execute(sa.select(orders.c.id).where(orders.c.status == "paused")).scalars().all():
+            release(tx, world, order_id, operator_id=operator.account_id, now=clock.now())
+    pool_now(parts.db, "test", now=clock.now())
+    pooling.pool(press, now=clock.now())
 
 
 def listed_order(parts: Parts, who: Caller, whom: list[dict[str, Any]], **values: Any) -> int:
@@ -70,7 +93,7 @@ def test_who_is_suppressed_while_an_order_waits_is_not_mailed(
     assert [(kind, cents) for kind, cents, _ in entries(parts, listed)][1:] == [("release", CENTS)]
     with parts.db.work() as tx:
         assert balances(tx, inline)["held"] == order_row(tx, inline).order_total == CENTS
-        assert [row.batch_id is None for row in item_rows(tx, inline)] == [True, True, False]
+        assert [printed.item_id for printed in print_rows(tx, inline)] == [item_rows(tx, inline)[2].id]
         told = tx.execute(
             sa.select(facts.c.current, facts.c.order_status).where(facts.c.previous == "Processing")
         )
@@ -106,7 +129,7 @@ def test_a_piece_that_does_not_fit_fails_alone_with_its_reason(
     order_id = listed_order(
         parts, owner, whom, message="Hi! " + "%CUSTOM1% " * 10, creative_key=CREATIVE, authorised=3 * CENTS
     )
-    sweep(parts, clock)
+    sweep_and_release(parts, clock, owner)
     batch, printed = compose(parts)
     first, (status, failure), last = pieces(parts, order_id)
     assert first == last == ("Processing", None)
@@ -136,7 +159,7 @@ def test_every_misfit_of_a_batch_is_found_in_one_look(
         return draw(*what, **how)
 
     monkeypatch.setattr(parts.press.studio, "compose", counted)
-    sweep(parts, clock)
+    sweep_and_release(parts, clock, owner)
     _, printed = compose(parts)
     assert len(tries) == 2
     assert len(printed) == 600
@@ -160,8 +183,8 @@ def test_anothers_broken_art_does_not_make_a_misfit_everyones_trouble(
         return draw(designs, copies, **how)
 
     monkeypatch.setattr(parts.press.studio, "compose", stumbles_over_broken_art)
-    sweep(parts, clock)
+    sweep_and_release(parts, clock, owner)
     _, printed = compose(parts)
     assert [status for status, _ in pieces(parts, misfit)] == ["Failed", "Processing"]
-    assert pieces(parts, broken.id) == [("Failed", production.NOT_DRAWABLE)]
+    assert pieces(parts, broken.id) == [("Failed", NOT_DRAWABLE)]
     assert len(printed) == 1

@@ -15,7 +15,8 @@ from quillpost.accounts.rules import Caller
 from quillpost.accounts.service import tenant
 from quillpost.audience.lists import lock_lists
 from quillpost.audience.rules import NO_ADDRESS, REPEATED, SAME_ADDRESS, SUPPRESSED
-from quillpost.database.tables import batches, facts, items, mailing_lists, orders
+from quillpost.database.press_tables import batches, prints
+from quillpost.database.tables import facts, items, mailing_lists, orders
 from quillpost.fulfilment import production, review
 from quillpost.orders import service
 from quillpost.orders.materialising import MATERIALISE, materialise, materialise_again
@@ -193,7 +194,7 @@ def test_lists_count_nothing_of_what_is_not_mailed(parts: Parts, owner: Caller, 
 def hand_over_what_is_due(parts: Parts) -> None:
     """To the printer; each step is done twice, as after a crash."""
     for _ in range(2):
-        review.sweep(parts.db, parts.worlds, now=parts.clock())
+        review.sweep(parts.press, now=parts.clock())
     with parts.db.work() as tx:
         made = tx.execute(sa.select(batches.c.id)).scalars().all()
     for step in (production.compose, production.compose, production.hand_over, production.hand_over):
@@ -210,7 +211,7 @@ def test_a_list_that_someone_is_busy_with_holds_up_no_review(
     clock.advance(seconds=REVIEW.seconds)
     with ThreadPoolExecutor(1) as worker, parts.db.transaction(tenant(owner)) as busy:
         lock_lists(busy, [list_id])
-        worker.submit(review.sweep, parts.db, parts.worlds, now=clock.now()).result(timeout=30)
+        worker.submit(review.sweep, parts.press, now=clock.now()).result(timeout=30)
         assert order_row(parts, order_id).status == "processing"
 
 
@@ -235,6 +236,7 @@ def test_a_cancelled_order_makes_no_items(parts: Parts, owner: Caller) -> None:
     make(parts, order_id)
     assert item_rows(parts, order_id) == []
     assert not order_row(parts, order_id).audience_pending
+    assert order_row(parts, order_id).recipient_count == 0
     assert [kind for kind, _, _ in entries(parts, order_id)] == ["authorise", "release"]
 
 
@@ -287,15 +289,17 @@ def administer(conninfo: str, statement: str) -> None:
 def test_a_due_order_waits_for_its_items(parts: Parts, owner: Caller, clock: Clock) -> None:
     order_id = make_order(parts, owner, make_list(parts, owner, people(2)))
     clock.advance(seconds=REVIEW.seconds)
-    review.sweep(parts.db, parts.worlds, now=clock.now())
+    review.sweep(parts.press, now=clock.now())
     assert order_row(parts, order_id).status == "reviewing"
     assert jobs_of(parts, SWEEP) == []
     make(parts, order_id)
     [sweep] = jobs_of(parts, SWEEP)
     assert sweep.scheduled_at >= clock.now()
-    review.sweep(parts.db, parts.worlds, now=clock.now())
+    review.sweep(parts.press, now=clock.now())
     assert order_row(parts, order_id).status == "processing"
-    assert {item.batch_id is not None for item in item_rows(parts, order_id)} == {True}
+    with parts.db.work() as tx:
+        printed = set(tx.execute(sa.select(prints.c.item_id)).scalars())
+    assert printed == {item.id for item in item_rows(parts, order_id)}
 
 
 def test_an_order_to_a_list_is_delivered(parts: Parts, owner: Caller, clock: Clock) -> None:

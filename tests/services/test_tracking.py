@@ -1,86 +1,32 @@
 """Carrier scans as they come: late, twice, out of order, or of somebody else's mail."""
 
+import json
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import date, datetime, timedelta
-from typing import Any
+from io import BytesIO
 
 import pytest
 import sqlalchemy as sa
 from placing import fact_rows, item_rows, open_account, order_row, place
+from travelling import codes, ingest, journey, kept, mail, mailed, scan, statuses, told
 
 from makers import Clock, people
 from quillpost.accounts.rules import Caller
-from quillpost.database.tables import carrier_scans, items
-from quillpost.fulfilment import store
-from quillpost.orders.moves import Move, move_items
+from quillpost.database.press_tables import prints
+from quillpost.database.tables import items
 from quillpost.orders.records import Order
-from quillpost.orders.rules import ItemStatus, OrderStatus
-from quillpost.orders.store import swap_status
 from quillpost.parts import Parts
-from quillpost.ports import CarrierReport, CarrierScan
+from quillpost.ports import CarrierDown, CarrierReport, FileMissing, SetAside
 from quillpost.tracking import service
 
-JOURNEY = ("1", "2", "3a", "4c")
 TOLD = ["Processing", "Printed", "In Transit", "In Local Area", "Processed for Delivery", "Delivered"]
 
 
 @pytest.fixture
 def owner(parts: Parts) -> Caller:
     return open_account(parts)
-
-
-def mailed(parts: Parts, who: Caller, pieces: int = 1) -> Order:
-    """An order whose pieces carry barcodes and are in the mail."""
-    order = place(parts, who, people(pieces))
-    mail(parts, order)
-    return order
-
-
-def mail(parts: Parts, order: Order) -> None:
-    now = parts.clock()
-    with parts.db.work() as tx:
-        swap_status(tx, [order.id], expected=[OrderStatus.REVIEWING], to=OrderStatus.PROCESSING, now=now)
-        store.pool(tx, [order.id], mailer_id="999999", now=now)
-        move_items(tx, [Move(piece.id, ItemStatus.PRINTED) for piece in item_rows(tx, order)], now=now)
-
-
-def codes(parts: Parts, order: Order) -> list[str]:
-    with parts.db.work() as tx:
-        return [piece.tracking for piece in item_rows(tx, order)]
-
-
-def scan(tracking: str, phase: str, at: datetime, **raw: object) -> CarrierScan:
-    return CarrierScan(tracking, phase, at, {"imb": tracking, **raw})
-
-
-def journey(parts: Parts, tracking: str) -> list[CarrierScan]:
-    """A scan a day until it is delivered."""
-    return [
-        scan(tracking, phase, parts.clock() + timedelta(days=day))
-        for day, phase in enumerate(JOURNEY, start=1)
-    ]
-
-
-def ingest(parts: Parts, *scans: CarrierScan) -> int:
-    with parts.db.work() as tx:
-        return service.ingest(tx, scans, now=parts.clock())
-
-
-def statuses(parts: Parts, order: Order) -> list[str]:
-    with parts.db.work() as tx:
-        return [piece.status for piece in item_rows(tx, order)]
-
-
-def told(parts: Parts, order: Order) -> list[str]:
-    with parts.db.work() as tx:
-        return [fact.current for fact in fact_rows(tx, order) if fact.item_id is not None]
-
-
-def kept(parts: Parts) -> list[sa.Row[Any]]:
-    with parts.db.work() as tx:
-        return list(tx.execute(sa.select(carrier_scans).order_by(carrier_scans.c.id)).all())
 
 
 def test_each_scan_moves_the_piece_on(parts: Parts, owner: Caller) -> None:
@@ -141,10 +87,10 @@ def test_a_late_scan_changes_nothing_and_is_kept(parts: Parts, owner: Caller) ->
 def test_an_unknown_phase_is_kept_and_moves_nothing(parts: Parts, owner: Caller) -> None:
     order = mailed(parts, owner)
     [tracking] = codes(parts, order)
-    assert ingest(parts, scan(tracking, "99z", parts.clock(), facility="Austin")) == 1
+    assert ingest(parts, scan(tracking, "99z", parts.clock(), facility="Austin", place="Austin, TX")) == 1
     assert statuses(parts, order) == ["Printed"]
     [row] = kept(parts)
-    assert row.raw == {"imb": tracking, "facility": "Austin"}
+    assert (row.raw, row.place) == ({"imb": tracking, "facility": "Austin"}, "Austin, TX")
     with parts.db.work() as tx:
         assert row.item_id == item_rows(tx, order)[0].id
 
@@ -156,13 +102,18 @@ def test_somebody_else_s_barcode_is_kept_and_belongs_to_no_piece(parts: Parts, o
     assert [row.item_id for row in kept(parts)] == [None]
 
 
+def give_code(tx: sa.Connection, order: Order, tracking: str) -> None:
+    own = sa.select(items.c.id).where(items.c.order_id == order.id)
+    tx.execute(sa.update(prints).where(prints.c.item_id.in_(own)).values(tracking=tracking))
+
+
 def test_a_barcode_that_returns_means_the_newer_piece(parts: Parts, clock: Clock, owner: Caller) -> None:
     old = mailed(parts, owner)
     [tracking] = codes(parts, old)
     clock.advance(days=46)
     new = mailed(parts, owner)
     with parts.db.work() as tx:
-        tx.execute(sa.update(items).where(items.c.order_id == new.id).values(tracking=tracking))
+        give_code(tx, new, tracking)
     ingest(parts, scan(tracking, "1", parts.clock()))
     assert (statuses(parts, old), statuses(parts, new)) == (["Printed"], ["In Transit"])
 
@@ -177,7 +128,7 @@ def test_a_scan_from_before_a_barcode_returned_means_the_older_piece(
     clock.advance(days=46)
     new = mailed(parts, owner)
     with parts.db.work() as tx:
-        tx.execute(sa.update(items).where(items.c.order_id == new.id).values(tracking=tracking))
+        give_code(tx, new, tracking)
     ingest(parts, scan(tracking, "1", parts.clock() - timedelta(hours=hours_before)))
     moved = {"old": statuses(parts, old), "new": statuses(parts, new)}
     assert [name for name, status in moved.items() if status == ["In Transit"]] == [meant]
@@ -201,23 +152,31 @@ def test_a_piece_seen_long_after_it_was_mailed_still_moves(parts: Parts, clock: 
 
 
 @pytest.mark.parametrize(
-    ("phase", "raw", "status", "failure"),
+    ("phase", "reason", "status", "failure"),
     [
-        ("destroyed", {}, "Failed", "Lost in the mail"),
-        ("destroyed", {"reason": "Burnt"}, "Failed", "Burnt"),
-        ("returned", {}, "Returned to Sender", "Returned by the postal service"),
-        ("PARS", {"reason": "Moved"}, "Re-routed", None),
+        ("destroyed", "Burnt", "Failed", "Burnt"),
+        ("returned", "Vacant", "Returned to Sender", "Vacant"),
+        ("pars", "Moved", "Re-routed", None),
     ],
 )
-def test_what_went_wrong_is_said(
-    parts: Parts, owner: Caller, phase: str, raw: dict[str, Any], status: str, failure: str | None
+def test_what_went_wrong_is_said_with_when_and_where(
+    parts: Parts, owner: Caller, phase: str, reason: str, status: str, failure: str | None
 ) -> None:
     order = mailed(parts, owner)
     [tracking] = codes(parts, order)
-    ingest(parts, scan(tracking, phase, parts.clock(), **raw))
+    seen = parts.clock() + timedelta(days=3)
+    ingest(parts, scan(tracking, phase, seen, reason=reason, place="Austin, TX 78710"))
     with parts.db.work() as tx:
         [piece] = item_rows(tx, order)
+        fact = [row for row in fact_rows(tx, order) if row.item_id is not None][-1]
     assert (piece.status, piece.failure, piece.delivery_date) == (status, failure, None)
+    assert (fact.current, fact.reason, fact.seen_at, fact.place) == (
+        status,
+        reason,
+        seen,
+        "Austin, TX 78710",
+    )
+    assert (fact.at, fact.inferred) == (parts.clock(), False)
 
 
 def test_the_same_report_taken_in_twice_at_once_is_told_once(parts: Parts, owner: Caller) -> None:
@@ -229,28 +188,163 @@ def test_the_same_report_taken_in_twice_at_once_is_told_once(parts: Parts, owner
     assert len(told(parts, order)) == 20 * len(TOLD)
 
 
-class Feed:
-    """A carrier that says what it was told to say."""
+def test_paper_that_a_later_edition_has_replaced_moves_nothing(parts: Parts, owner: Caller) -> None:
+    order = mailed(parts, owner)
+    [tracking] = codes(parts, order)
+    with parts.db.work() as tx:
+        tx.execute(sa.update(prints).values(superseded=True))
+    assert ingest(parts, *journey(parts, tracking)) == 4
+    assert statuses(parts, order) == ["Printed"]
 
-    def __init__(self, scans: Sequence[CarrierScan], *, more: bool) -> None:
-        self._scans, self._more = scans, more
-        self.settled_receipts: list[tuple[str, ...]] = []
+
+def test_a_long_report_is_taken_in_by_parts_and_told_as_a_whole(
+    parts: Parts, owner: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order = mailed(parts, owner, 3)
+    scans = [sighting for tracking in codes(parts, order) for sighting in journey(parts, tracking)]
+    monkeypatch.setattr(service, "CHUNK", 5)
+    taken = take_in(parts, scans)
+    assert (taken.rows, taken.new, taken.ours, taken.moved["Delivered"]) == (12, 12, 12, 3)
+    assert statuses(parts, order) == ["Delivered"] * 3
+    again = take_in(parts, scans)
+    assert (again.rows, again.new, again.ours, again.moved) == (12, 0, 0, {})
+
+
+def take_in(parts: Parts, scans: Sequence[service.Scan]) -> service.TakenIn:
+    events = [
+        {"imb": each.tracking, "mailPhase": each.phase, "scanDatetime": each.at.isoformat()} for each in scans
+    ]
+    source = BytesIO(json.dumps({"events": events}).encode())
+    return service.take_in(parts.db, source, now=parts.clock())
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        r'"\u0000 and \ud800"',
+        r'"back\\slash, \t tab, \n line, \" quote"',
+        '"plain \\\\N and é"',
+        "1e999",
+        "-0",
+        "NaN",
+        "9" * 5_000,
+        "[" * 500 + "]" * 500,
+        '{"a": {"b": [1, 2.5, null]}}',
+        '""',
+    ],
+)
+def test_whatever_else_a_row_holds_is_kept(parts: Parts, owner: Caller, odd: str) -> None:
+    order = mailed(parts, owner)
+    [tracking] = codes(parts, order)
+    row = f'{{"imb": "{tracking}", "scanDatetime": "2026-05-06T12:00:00Z", "mailPhase": "2", "city": {odd}}}'
+    taken = service.take_in(parts.db, BytesIO(f"[{row}]".encode()), now=parts.clock())
+    assert (taken.new, taken.ours, taken.bad) == (1, 1, 0)
+    assert statuses(parts, order) == ["In Local Area"]
+    assert kept(parts)[0].raw.keys() == {"imb", "scanDatetime", "mailPhase", "city"}
+
+
+class Killed(BaseException):
+    """Nothing runs after it."""
+
+
+class Feed:
+    """A carrier that has the files it was given."""
+
+    def __init__(self, files: dict[str, bytes], *, more: bool = False) -> None:
+        self.files, self._more = files, more
+        self.settled: list[str] = []
+        self.refused: dict[str, str] = {}
 
     def poll(self, *, now: datetime) -> CarrierReport:
-        return CarrierReport(self._scans, receipt=("page 7",), expects_more=self._more)
+        return CarrierReport(list(self.files), expects_more=self._more)
 
-    def settled(self, receipt: tuple[str, ...]) -> None:
-        self.settled_receipts.append(receipt)
+    def fetch(self, name: str) -> bytes:
+        if not self.files[name]:
+            raise FileMissing(name)
+        return self.files[name]
+
+    def settle(self, name: str) -> None:
+        self.settled.append(name)
+
+    def refuse(self, name: str, reason: str) -> None:
+        self.refused[name] = reason
+
+    def set_aside(self) -> Sequence[SetAside]:
+        return ()
+
+
+def poll(parts: Parts, feed: Feed) -> None:
+    service.poll(parts.db, {"test": replace(parts.worlds["test"], carrier=feed)}, now=parts.clock())
+
+
+def in_a_file(scans: Sequence[service.Scan]) -> bytes:
+    return json.dumps([json.loads(each.raw) for each in scans]).encode()
 
 
 @pytest.mark.parametrize("more", [True, False])
 def test_a_poll_comes_back_while_pieces_are_on_their_way(parts: Parts, owner: Caller, more: bool) -> None:
     order = mailed(parts, owner)
-    feed = Feed(journey(parts, *codes(parts, order))[:2], more=more)
-    worlds = {"test": replace(parts.worlds["test"], carrier=feed)}
-    service.poll(parts.db, worlds, now=parts.clock())
-    assert feed.settled_receipts == [("page 7",)]
+    feed = Feed({"page 7": in_a_file(journey(parts, *codes(parts, order))[:2])}, more=more)
+    poll(parts, feed)
+    assert feed.settled == ["page 7"]
     assert statuses(parts, order) == ["In Local Area"]
     with parts.db.work() as tx:
         polls = sa.text("select count(*) from procrastinate_jobs where task_name = 'tracking.poll'")
         assert tx.execute(polls).scalar_one() == more
+
+
+def test_a_file_that_is_none_is_set_aside_and_the_others_are_read(parts: Parts, owner: Caller) -> None:
+    order = mailed(parts, owner)
+    good = in_a_file(journey(parts, *codes(parts, order)))
+    feed = Feed({"letter.txt": b"Dear carrier, ...", "gone": b"", "scans.json": good})
+    poll(parts, feed)
+    assert feed.settled == ["scans.json"]
+    assert feed.refused.keys() == {"letter.txt"}
+    assert feed.refused["letter.txt"].startswith("This is no file of scans")
+    assert statuses(parts, order) == ["Delivered"]
+
+
+def test_rows_that_cannot_be_read_keep_nobody_from_the_rest(parts: Parts, owner: Caller) -> None:
+    order = mailed(parts, owner)
+    events = [{"imb": "12"}, *(json.loads(each.raw) for each in journey(parts, *codes(parts, order)))]
+    feed = Feed({"scans.json": json.dumps(events).encode()})
+    poll(parts, feed)
+    assert (feed.settled, feed.refused) == (["scans.json"], {})
+    assert statuses(parts, order) == ["Delivered"]
+
+
+def test_a_file_that_was_stored_and_not_settled_changes_nothing_the_next_time(
+    parts: Parts, owner: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order = mailed(parts, owner)
+    feed = Feed({"scans.json": in_a_file(journey(parts, *codes(parts, order)))})
+
+    def die(name: str) -> None:
+        raise Killed
+
+    with monkeypatch.context() as dying:
+        dying.setattr(feed, "settle", die)
+        with pytest.raises(Killed):
+            poll(parts, feed)
+    poll(parts, feed)
+    assert feed.settled == ["scans.json"]
+    assert told(parts, order) == TOLD
+    assert len(kept(parts)) == 4
+
+
+def test_a_feed_that_is_down_keeps_nobody_from_the_other_world(
+    parts: Parts, owner: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order = mailed(parts, owner)
+    good, down = Feed({"scans.json": in_a_file(journey(parts, *codes(parts, order)))}), Feed({})
+
+    def fail(*, now: datetime) -> CarrierReport:
+        raise CarrierDown("The folder is not there.")
+
+    monkeypatch.setattr(down, "poll", fail)
+    worlds = {
+        "live": replace(parts.worlds["live"], carrier=down),
+        "test": replace(parts.worlds["test"], carrier=good),
+    }
+    service.poll(parts.db, worlds, now=parts.clock())
+    assert statuses(parts, order) == ["Delivered"]

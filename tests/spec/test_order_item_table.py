@@ -53,7 +53,7 @@ OPERATIONS = {
     "GET /orders/{id}/items": set[str](),
     "GET /order-items?order_id=": set[str](),
     "GET /order-items": set[str](),
-    "GET /order-items/{id}": {"order_id", "events"},
+    "GET /order-items/{id}": {"order_id", "events", "delivery_inferred"},
     "GET /orders/search": {"order_id"},
 }
 """What each adds to the table."""

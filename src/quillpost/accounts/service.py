@@ -144,6 +144,11 @@ def sender_of(tx: Tx, who: Caller, sub_account_id: int | None) -> Sender:
     )
 
 
+def is_operator(tx: Tx, account_id: int) -> bool:
+    """Whether the account, which the transaction may see, is one that runs the service."""
+    return bool(tx.execute(sa.select(accounts.c.is_operator).where(accounts.c.id == account_id)).scalar())
+
+
 def is_operator_token(db: Database, token: str) -> bool:
     """Whether a good token belongs to an operator's account."""
     if not token_format.looks_valid(token):

@@ -12,11 +12,10 @@ from quillpost.database.tables import accounts
 # Both in the caller's mode, and for a caller who is limited to a sub account over that one's rows alone.
 MONEY = sa.text(
     """
-    select coalesce(sum(case 'credit' when target then cents when source then -cents end), 0)::bigint
-               as credit,
-           coalesce(sum(case kind when 'capture' then cents when 'refund' then -cents end)
-                    filter (where at >= :month), 0)::bigint as spent
-      from ledger_moves where account_id = :account and mode = :mode
+    select (select coalesce(sum(cents), 0)::bigint from account_credit
+             where account_id = :account and mode = :mode) as credit,
+           (select coalesce(sum(cents), 0)::bigint from account_spending
+             where account_id = :account and mode = :mode and month >= :month) as spent
     """
 )
 USED = sa.text(
@@ -48,7 +47,8 @@ def read_standing(tx: Tx, who: Caller, *, now: datetime) -> Standing:
     month = now.astimezone(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     account = tx.execute(sa.select(accounts).where(accounts.c.id == who.account_id)).one()
     whose = {"account": who.account_id, "mode": who.mode, "month": month}
-    money, used = tx.execute(MONEY, whose).one(), tx.execute(USED, whose).one()
+    money = tx.execute(MONEY, whose | {"month": month.date()}).one()
+    used = tx.execute(USED, whose).one()
     return Standing(
         id=account.id,
         name=account.name,

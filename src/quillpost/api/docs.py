@@ -22,12 +22,14 @@ class ValidationFailure(Failure):
 EXPLAINED: dict[int, tuple[str, type[Failure]]] = {
     400: ("An id in the body or the query that is not yours, or a state in which this is not done.", Failure),
     401: ("No token, or one that is unknown, expired or revoked.", Failure),
-    403: ("The token lacks the scope, or is limited to a sub account.", Failure),
+    402: ("The account's credit does not cover it; nothing was left behind.", Failure),
+    403: ("The token lacks the scope, is limited to a sub account, or is no operator's.", Failure),
     404: ("Unknown, or another account's.", Failure),
     405: ("This method is not allowed here.", Failure),
     408: ("The body came too slowly.", Failure),
     409: (
-        "The idempotency key is in use or was used with another body; or someone was faster: try again.",
+        "The idempotency key is in use or was used with another body; someone was faster: try again; or the"
+        " state of the order or batch does not allow it.",
         Failure,
     ),
     413: ("The body is over the limit.", Failure),

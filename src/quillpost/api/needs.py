@@ -1,7 +1,7 @@
 """What endpoints ask for: the caller, a transaction, the service's parts, a page."""
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from typing import Annotated
 
 from fastapi import Depends, Query, Request
@@ -10,7 +10,7 @@ from pydantic import WithJsonSchema
 from quillpost.accounts.rules import Caller
 from quillpost.accounts.service import tenant
 from quillpost.api.bodies import BEYOND_IDS, LARGEST_ID, whole_number
-from quillpost.database import Database, Tx
+from quillpost.database import Tx
 from quillpost.kit.errors import Invalid, Unauthenticated
 from quillpost.kit.paging import PageRequest
 from quillpost.parts import Parts as ServiceParts
@@ -19,16 +19,15 @@ from quillpost.parts import Parts as ServiceParts
 class Unit:
     """One request's transaction: opened when first asked for, committed before the answer leaves."""
 
-    def __init__(self, db: Database, who: Caller) -> None:
-        self._db = db
-        self._who = who
+    def __init__(self, begin: Callable[[], AbstractContextManager[Tx]]) -> None:
+        self._begin = begin
         self._open = ExitStack()
         self._tx: Tx | None = None
 
     @property
     def tx(self) -> Tx:
         if self._tx is None:
-            self._tx = self._open.enter_context(self._db.transaction(tenant(self._who)))
+            self._tx = self._open.enter_context(self._begin())
         return self._tx
 
     def abandon(self, failure: BaseException) -> None:
@@ -63,7 +62,7 @@ def unit_of(
     parts: Annotated[ServiceParts, Depends(parts_of)],
     who: Annotated[Caller, Depends(caller_of)],
 ) -> Iterator[Unit]:
-    with Unit(parts.db, who) as unit:
+    with Unit(lambda: parts.db.transaction(tenant(who))) as unit:
         request.state.unit = unit
         yield unit
 

@@ -22,7 +22,7 @@ from quillpost.kit.sealing import Sealer
 from quillpost.parts import Parts
 from quillpost.ports import FileMissing, FileStore
 
-BATCH_IN_KEY = re.compile(r"(?:^batches/|/batch-)(\d+)")
+BATCH_IN_KEY = re.compile(r"(?:^batches/|[/-]batch-)(\d+)")
 """How the keys of a production batch and of its print job name the batch."""
 
 BackupFile = Annotated[Path, typer.Argument(metavar="FILE", help="The backup, such as monday.qpb.")]

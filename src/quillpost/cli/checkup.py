@@ -13,21 +13,29 @@ from typing import Literal
 import sqlalchemy as sa
 
 from quillpost import wiring
+from quillpost.carriers import live_carrier
 from quillpost.cli.outsider import DIRECT
 from quillpost.database import Tx
 from quillpost.database.engine import administrator
 from quillpost.database.postgres_binaries import OLDEST_MAJOR
 from quillpost.database.schema import WORKER, state
-from quillpost.database.tables import webhooks
+from quillpost.database.tables import orders, webhooks
+from quillpost.fulfilment.rules import reference
+from quillpost.fulfilment.shown import BatchFilter, list_batches
 from quillpost.kit.errors import QuillpostError
+from quillpost.kit.paging import PageRequest
 from quillpost.kit.sealing import SealBroken
 from quillpost.orders.pieces import DISPLAY_TYPES
+from quillpost.orders.rules import OrderStatus
+from quillpost.ports import CarrierDown, PartnerDown
 from quillpost.pricing.store import tariff_on
+from quillpost.print_partner import reach
 from quillpost.webhooks.service import unseal
 
 GIGABYTE = 10**9
 LITTLE_DISK, TOO_LITTLE_DISK = 2 * GIGABYTE, GIGABYTE // 5
 LONG_WAIT_MINUTES = 5
+MOST_NAMED = 5
 HTTP_SECONDS = 3
 KEY_MODE = 0o600
 BRING_KEY_BACK = "Bring back the key of this database: FILE.key of its last backup."
@@ -66,6 +74,8 @@ def without_database(settings: wiring.Settings) -> Iterator[Finding]:
     yield check_fonts(settings)
     yield check_port(settings)
     yield from check_readiness(settings)
+    yield from check_printer(settings)
+    yield from check_carrier(settings)
 
 
 def check_home(settings: wiring.Settings) -> Finding:
@@ -160,6 +170,39 @@ def check_readiness(settings: wiring.Settings) -> Iterator[Finding]:
         yield Finding("live mail", "ok", "nothing is missing")
 
 
+def check_printer(settings: wiring.Settings) -> Iterator[Finding]:
+    """Whether the partner that is named can be used; that none is named, readiness tells."""
+    if settings.print_partner is None or not settings.home.exists():
+        return
+    try:
+        where = reach(settings, wiring.file_store(settings))
+    except QuillpostError as fault:
+        yield Finding("print partner", "broken", fault.message, "Look at the QUILLPOST_PRINT_* settings.")
+    except PartnerDown as down:
+        yield Finding("print partner", "warning", str(down), "Batches wait until it is back.")
+    else:
+        yield Finding("print partner", "ok", where)
+
+
+def check_carrier(settings: wiring.Settings) -> Iterator[Finding]:
+    """Whether files of scans can be fetched, and which could not be read."""
+    if not settings.home.exists() and settings.files_bucket is None:
+        return
+    try:
+        refused = live_carrier(settings, wiring.file_store(settings)).set_aside()
+    except QuillpostError as fault:
+        yield Finding("carrier", "broken", fault.message, "Look at the QUILLPOST_CARRIER_* settings.")
+    except CarrierDown as down:
+        yield Finding("carrier", "warning", str(down), "Pieces are not followed until it is back.")
+    else:
+        if not refused:
+            yield Finding("carrier", "ok", "every file of scans could be read")
+            return
+        named = "; ".join(f"{file.name}: {file.reason}" for file in refused[:MOST_NAMED])
+        advice = "Look at them in the folder `refused`, and remove them."
+        yield Finding("carrier", "warning", f"{len(refused)} files set aside. {named}", advice)
+
+
 def with_database(settings: wiring.Settings, conninfo: str, *, now: datetime) -> Iterator[Finding]:
     """All that the database can tell; of one at another schema no more than that."""
     engine = administrator(conninfo)
@@ -175,6 +218,8 @@ def with_database(settings: wiring.Settings, conninfo: str, *, now: datetime) ->
             yield check_prices(tx, now=now)
             yield check_workers(tx, settings)
             yield check_jobs(tx)
+            yield check_batches(tx)
+            yield check_paused(tx)
             yield check_webhooks(tx)
     except sa.exc.DBAPIError as fault:
         reason = str(fault.orig).strip().splitlines()[0]
@@ -256,7 +301,7 @@ def check_prices(tx: Tx, *, now: datetime) -> Finding:
 def check_workers(tx: Tx, settings: wiring.Settings) -> Finding:
     alive = tx.execute(WORKERS, {"s": settings.job_stall_seconds}).scalar_one()
     if alive:
-        return Finding("workers", "ok", f"{alive} at work")
+        return Finding("workers", "ok", "they are at work")
     if service_answers(settings):
         return Finding("workers", "broken", "the service runs, its work does not", "Start `quillpost work`.")
     return Finding("workers", "warning", "none at work", "Start `quillpost serve`, or `quillpost work`.")
@@ -273,6 +318,28 @@ def check_jobs(tx: Tx) -> Finding:
         advice = "Read the service's log for the reason; see that workers run."
         return Finding("jobs", "warning", "; ".join(complaints), advice)
     return Finding("jobs", "ok", "none failed, none late")
+
+
+def check_batches(tx: Tx) -> Finding:
+    page = list_batches(tx, PageRequest(per_page=MOST_NAMED), BatchFilter(is_open=True, in_trouble=True))
+    if page.total:
+        named = "; ".join(f"{reference(batch.id)}: {batch.trouble}" for batch in page.rows)
+        advice = "`quillpost print list --trouble` shows them, `quillpost print retry BATCH` tries again."
+        return Finding("batches", "warning", f"{page.total} in trouble. {named}", advice)
+    return Finding("batches", "ok", "none in trouble")
+
+
+def check_paused(tx: Tx) -> Finding:
+    paused = orders.c.status == OrderStatus.PAUSED.value
+    by_mode = sa.select(orders.c.mode, sa.func.count().label("held")).where(paused).group_by(orders.c.mode)
+    found = tx.execute(by_mode.order_by(orders.c.mode)).all()
+    if found:
+        what = ", ".join(f"{row.held} {row.mode}" for row in found)
+        oldest = tx.execute(sa.select(orders.c.id).where(paused).order_by(orders.c.id).limit(MOST_NAMED))
+        named = ", ".join(map(str, oldest.scalars()))
+        advice = "`quillpost print held` says why (`--mode test`: of test orders); release or refuse each."
+        return Finding("paused", "warning", f"{what} orders wait for an operator, first {named}", advice)
+    return Finding("paused", "ok", "no order waits for an operator")
 
 
 def check_webhooks(tx: Tx) -> Finding:

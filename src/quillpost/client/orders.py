@@ -67,6 +67,9 @@ class ItemStep(TypedDict):
     status: ItemStatus
     previous_status: ItemStatus | None
     at: str
+    place: str | None
+    reason: str | None
+    inferred: bool
 
 
 class FoundItem(OrderItem):
@@ -78,6 +81,7 @@ class FoundItem(OrderItem):
 class OrderItemRead(FoundItem):
     """One piece, with its dated history."""
 
+    delivery_inferred: bool
     events: list[ItemStep]
 
 
@@ -215,6 +219,18 @@ class Orders(Resource[How]):
     ) -> Ask[Sent]:
         """The same once more, as a new order."""
         return Ask(order_id, body=changes, idempotency_key=idempotency_key)
+
+    @operation("POST /orders/{order_id}/release")
+    def release(
+        self, order_id: Id, *, reason: str | None = None, idempotency_key: str | None = None
+    ) -> Ask[OrderRead]:
+        """For operators: a paused order goes to the press after all."""
+        return Ask(order_id, body={"reason": reason}, idempotency_key=idempotency_key)
+
+    @operation("POST /orders/{order_id}/refuse")
+    def refuse(self, order_id: Id, *, reason: str, idempotency_key: str | None = None) -> Ask[OrderRead]:
+        """For operators: an order that is held or under review ends; the sender reads the reason."""
+        return Ask(order_id, body={"reason": reason}, idempotency_key=idempotency_key)
 
     @operation("GET /orders/stats")
     def stats(self, **only: Unpack[StatsFilter]) -> Ask[Stats]:

@@ -8,6 +8,7 @@ from quillpost.client.image_templates import ImageTemplates
 from quillpost.client.mailing_lists import MailingLists
 from quillpost.client.message_templates import MessageTemplates
 from quillpost.client.orders import Orders
+from quillpost.client.print_room import PrintRoom
 from quillpost.client.recipients import Recipients
 from quillpost.client.send import PieceName, PieceSend, Send, Sent
 from quillpost.client.sub_accounts import SubAccounts
@@ -84,6 +85,7 @@ class Service(Resource[How]):
         self.sub_accounts: SubAccounts[How] = SubAccounts(wire)
         self.webhooks: Webhooks[How] = Webhooks(wire)
         self.handwriting_styles: HandwritingStyles[How] = HandwritingStyles(wire)
+        self.print_room: PrintRoom[How] = PrintRoom(wire)
 
     @operation("GET /ping")
     def ping(self) -> Ask[Pong]:

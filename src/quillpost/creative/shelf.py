@@ -17,6 +17,9 @@ PURPOSES = ("creative", "preview")
 ORPHAN_DAYS = range(1, 8)
 """A file without a row is the trace of a transaction that failed. Today's may still get theirs."""
 
+LONGEST_WRITE = timedelta(days=1)
+"""What was begun longer ago nobody will finish."""
+
 
 @dataclass(frozen=True, slots=True)
 class Kept:
@@ -137,8 +140,8 @@ def forget_expired(db: Database, shelf: Shelf, *, now: datetime) -> int:
 
 
 def forget_orphans(db: Database, shelf: Shelf, *, now: datetime) -> int:
-    """Remove files of the last days that no row speaks of."""
-    gone = 0
+    """Remove files of the last days that no row speaks of, and what killed writers left half."""
+    gone = shelf.store.forget_drafts(before=now - LONGEST_WRITE)
     for purpose in PURPOSES:
         for age in ORPHAN_DAYS:
             found = list(shelf.store.keys(_day_folder(purpose, now - timedelta(days=age)) + "/"))

@@ -199,6 +199,11 @@ orders = sa.Table(
     *maybe("branding", kind=JSONB()),
     column("pdf_only", Flag),
     column("audience_pending", Flag),
+    column("hold_reasons", ARRAY(sa.Text())),
+    *maybe("lowest_dpi", kind=Int),
+    column("rush", Flag),
+    *maybe("pool_at", kind=Moment),
+    column("n_over", Int),
 )
 
 order_counts = sa.Table(
@@ -228,20 +233,6 @@ stored_sends = sa.Table(
     column("expires_at", Moment),
 )
 
-batches = sa.Table(
-    "batches",
-    metadata,
-    key(),
-    column("mode", Text),
-    column("piece", Text),
-    column("mail_class", Text),
-    column("status", Text),
-    column("item_count", Int),
-    *maybe("print_sha256", kind=BYTEA()),
-    column("created_at", Moment),
-    *maybe("composed_at", "handed_at", "printed_at", "mailed_at", kind=Moment),
-)
-
 items = sa.Table(
     "items",
     metadata,
@@ -258,12 +249,12 @@ items = sa.Table(
     column("country", Text),
     *maybe("absentee_address", "email", "phone"),
     *maybe("dob", "anniversary", kind=Day),
-    *maybe(*CUSTOM, "address_key", "code", "tracking"),
-    *maybe("batch_id", kind=Big),
-    *maybe("batch_position", kind=Int),
+    *maybe(*CUSTOM, "address_key", "code"),
     *dated(),
     *maybe("front_file_id", "background_file_id", "creative_key", kind=UUID(as_uuid=True)),
     *maybe("mailing_list_id", kind=Big),
+    column("delivery_inferred", Flag),
+    column("is_over", Flag),
 )
 
 facts = sa.Table(
@@ -280,6 +271,9 @@ facts = sa.Table(
     column("current", Text),
     column("event_id", UUID(as_uuid=True)),
     column("at", Moment),
+    *maybe("seen_at", kind=Moment),
+    *maybe("place", "reason"),
+    column("inferred", Flag),
 )
 
 fact_queue = sa.Table("fact_queue", metadata, sa.Column("fact_id", Big, primary_key=True))
@@ -304,20 +298,31 @@ ledger_moves = sa.Table(
     column("cents", Big),
     column("key", Text),
     column("at", Moment),
+    *maybe("note"),
 )
 
-carrier_scans = sa.Table(
-    "carrier_scans",
+account_credit = sa.Table(
+    "account_credit",
     metadata,
-    key(),
-    column("digest", BYTEA()),
-    column("tracking", Text),
-    column("phase", Text),
-    column("scanned_at", Moment),
-    column("raw", JSONB()),
-    *maybe("item_id", kind=Big),
-    column("received_at", Moment),
+    sa.Column("account_id", Big, primary_key=True),
+    sa.Column("mode", Text, primary_key=True),
+    sa.Column("sub_account_id", Big, primary_key=True),
+    sa.Column("shard", Int, primary_key=True),
+    column("cents", Big),
 )
+"""What accounts have in the ledger's book `credit`; without a sub account it is 0. Triggers keep it."""
+
+account_spending = sa.Table(
+    "account_spending",
+    metadata,
+    sa.Column("account_id", Big, primary_key=True),
+    sa.Column("mode", Text, primary_key=True),
+    sa.Column("sub_account_id", Big, primary_key=True),
+    sa.Column("month", Day, primary_key=True),
+    sa.Column("shard", Int, primary_key=True),
+    column("cents", Big),
+)
+"""What was captured in a month less what was given back. Triggers keep it too."""
 
 webhooks = sa.Table(
     "webhooks",

@@ -13,7 +13,10 @@ from quillpost.composition.studio import Studio
 from quillpost.creative.images import heavy_work
 from quillpost.database.tables import files
 from quillpost.doors.drawn_once import DrawnOnce
+from quillpost.fulfilment.production import place_of
 from quillpost.fulfilment.proofs import draw_front, draw_proof
+from quillpost.fulfilment.rules import reference
+from quillpost.fulfilment.shown import list_files
 from quillpost.kit.errors import NotFound
 from quillpost.parts import Parts
 from quillpost.ports import FileMissing
@@ -21,6 +24,7 @@ from quillpost.ports import FileMissing
 router = APIRouter(include_in_schema=False)
 
 PROOF, FRONT = re.compile(r"proof-(\d{1,18})"), re.compile(r"front-(\d{1,18})")
+OF_BATCH = re.compile(r"batch-(\d{1,18})/(.+)")
 FRONT_DPI = 100
 A_WEEK = "private, max-age=604800, immutable"
 
@@ -44,7 +48,7 @@ def fronts_of(request: Request) -> DrawnOnce[str]:
 
 @router.get("/files/{token}")
 def open_file(token: str, parts: OurParts) -> Response:
-    """A kept file, or the proof or the front of an order."""
+    """A kept file, the proof or the front of an order, or a file of a batch."""
     subject = parts.shelf.subject(token, now=parts.clock())
     if subject is None:
         raise NotFound
@@ -53,15 +57,34 @@ def open_file(token: str, parts: OurParts) -> Response:
     if front := FRONT.fullmatch(subject):
         drawn = draw_front(parts.press, int(front[1]), dpi=FRONT_DPI)
         return Response(drawn, media_type="image/png", headers={"Cache-Control": A_WEEK})
+    if of_batch := OF_BATCH.fullmatch(subject):
+        return _batch_file(parts, int(of_batch[1]), of_batch[2])
     with parts.db.work() as tx:
         row = tx.execute(sa.select(files).where(files.c.id == UUID(subject))).first()
     if row is None:
         raise NotFound
+    return Response(_bytes(parts, row.key), media_type=row.content_type, headers={"Cache-Control": A_WEEK})
+
+
+def _bytes(parts: Parts, key: str) -> bytes:
     try:
-        data = parts.shelf.store.get(row.key)
+        return parts.shelf.store.get(key)
     except FileMissing:
         raise NotFound from None
-    return Response(data, media_type=row.content_type, headers={"Cache-Control": A_WEEK})
+
+
+def _batch_file(parts: Parts, batch_id: int, name: str) -> Response:
+    """To be saved: whoever prints it needs it under the batch's name."""
+    with parts.db.work() as tx:
+        file = next((each for each in list_files(tx, batch_id) if each.name == name), None)
+    if file is None:
+        raise NotFound
+    saved_as = f"{reference(batch_id)}-{file.name}"
+    return Response(
+        _bytes(parts, place_of(batch_id, file.name)),
+        media_type=file.content_type,
+        headers={"Content-Disposition": f'attachment; filename="{saved_as}"', "Cache-Control": "no-store"},
+    )
 
 
 @router.head("/files/{token}")

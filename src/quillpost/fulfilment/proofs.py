@@ -1,6 +1,7 @@
 """Proofs: the first pieces of an order, drawn as the press draws them, in one file."""
 
 import io
+from dataclasses import replace
 
 import pikepdf
 
@@ -8,8 +9,8 @@ from quillpost.composition.art.refusals import BadArt
 from quillpost.composition.content import Addressee, Copy
 from quillpost.composition.pages.layout import DoesNotFit
 from quillpost.creative.images import heavy_work, kept_files
-from quillpost.fulfilment.production import Press
-from quillpost.fulfilment.store import file_keys
+from quillpost.fulfilment.press import Press
+from quillpost.fulfilment.store import file_keys, trackings
 from quillpost.kit.errors import Refused
 from quillpost.orders import look
 from quillpost.orders.reading import first_items
@@ -26,7 +27,9 @@ def draw_proof(press: Press, order_id: int) -> bytes:
     """
     with press.db.work() as tx:
         order = read_order(tx, order_id)
-        pieces = first_items(tx, order_id, most=PIECES)
+        found = first_items(tx, order_id, most=PIECES)
+        codes = trackings(tx, [item.id for item in found])
+        pieces = [replace(item, tracking=codes.get(item.id)) for item in found]
         keys = [look.DesignKey.of(item, order) for item in pieces]
         pictures = file_keys(tx, keys)
     if not pieces:

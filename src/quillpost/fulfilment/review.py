@@ -4,37 +4,40 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 import sqlalchemy as sa
-import structlog
 
 from quillpost import events, jobs
 from quillpost.audience.rules import SUPPRESSED
-from quillpost.database import Database, Tx
+from quillpost.database import Tx
 from quillpost.database.tables import orders
-from quillpost.fulfilment import store
-from quillpost.fulfilment.rules import UNDELIVERABLE_NAME
-from quillpost.fulfilment.steps import COMPOSE, book
+from quillpost.fulfilment import checks, store
+from quillpost.fulfilment.pooling import pool
+from quillpost.fulfilment.press import Press
+from quillpost.fulfilment.readiness import price_gaps
+from quillpost.fulfilment.rules import UNDELIVERABLE_NAME, next_cutoff
+from quillpost.fulfilment.steps import POOL
 from quillpost.orders.moves import Move, close_ended_orders, move_items
 from quillpost.orders.rules import ItemStatus, OrderStatus
 from quillpost.orders.service import SWEEP
 from quillpost.orders.store import swap_status
 from quillpost.ports import World
 
-log = structlog.get_logger(__name__)
-
 ORDERS_AT_ONCE = 1_000
 SOON = timedelta(minutes=2)
 
+HOLD = sa.text("update orders set hold_reasons = :why where id = :held")
 
-def sweep(db: Database, worlds: Mapping[str, World], *, now: datetime) -> None:
-    """Take every order whose review has ended. Several sweeps at once share the work."""
+
+def sweep(press: Press, *, now: datetime) -> None:
+    """Take every order whose review has ended, and pool what may be. Several sweeps share the work."""
     while True:
-        with db.work() as tx:
+        with press.db.work() as tx:
             claimed = store.claim_due(tx, now=now, most=ORDERS_AT_ONCE)
             for mode, order_ids in claimed.items():
-                _end_review(tx, worlds[mode], order_ids, now=now)
+                _end_review(tx, press, press.worlds[mode], order_ids, now=now)
             if sum(map(len, claimed.values())) < ORDERS_AT_ONCE:
                 _come_back(tx, now=now)
-                return
+                break
+    pool(press, now=now)
 
 
 def _come_back(tx: Tx, *, now: datetime) -> None:
@@ -44,17 +47,50 @@ def _come_back(tx: Tx, *, now: datetime) -> None:
         jobs.wake(tx, SWEEP, at=due_at)
 
 
-def _end_review(tx: Tx, world: World, order_ids: Sequence[int], *, now: datetime) -> None:
-    if world.gaps:
-        _pause(tx, order_ids, world.gaps, now=now)
-        return
-    taken = swap_status(tx, order_ids, expected=[OrderStatus.REVIEWING], to=OrderStatus.PROCESSING, now=now)
-    events.order_status_changed(tx, taken, previous=OrderStatus.REVIEWING.value, now=now)
+def _end_review(tx: Tx, press: Press, world: World, order_ids: Sequence[int], *, now: datetime) -> None:
+    held = _reasons_to_hold(tx, press, world, order_ids, now=now)
+    _pause(tx, held, now=now)
+    let_go(tx, world, [order for order in order_ids if order not in held], now=now)
+
+
+def _reasons_to_hold(
+    tx: Tx, press: Press, world: World, order_ids: Sequence[int], *, now: datetime
+) -> dict[int, list[str]]:
+    """What the automatic checks found, and what is missing before anything may reach paper."""
+    reasons = {order: list(world.gaps) for order in order_ids if world.gaps}
+    found = [checks.reasons(tx, press.studio, order_ids, press.review)]
+    if world.mode == "live":
+        found.append(price_gaps(tx, order_ids, on=now.date()))
+    for each in found:
+        for order, why in each.items():
+            reasons.setdefault(order, []).extend(why)
+    return reasons
+
+
+def let_go(
+    tx: Tx,
+    world: World,
+    order_ids: Sequence[int],
+    *,
+    expected: OrderStatus = OrderStatus.REVIEWING,
+    now: datetime,
+) -> list[int]:
+    """Orders that are to be made, from here on: they wait for the next pooling. Those that were let go."""
+    taken = swap_status(tx, order_ids, expected=[expected], to=OrderStatus.PROCESSING, now=now)
+    if not taken:
+        return []
+    events.order_status_changed(tx, taken, previous=expected.value, now=now)
     _fail_the_unmailable(tx, world, taken, now=now)
-    for batch_id in store.pool(tx, taken, mailer_id=world.mailer_id, now=now):
-        book(tx, COMPOSE, batch_id)
-        log.info("batch.made", batch=batch_id, mode=world.mode)
+    pools_at = next_cutoff(now, world.cutoff, world.zone)
+    tx.execute(
+        sa.update(orders)
+        .where(orders.c.id.in_(taken), orders.c.n_processing > 0)
+        # A sender may have put an order off while it was held.
+        .values(pool_at=sa.func.greatest(orders.c.due_at, sa.case((orders.c.rush, now), else_=pools_at)))
+    )
+    jobs.wake(tx, POOL, at=pools_at)
     close_ended_orders(tx, taken, now=now)
+    return taken
 
 
 def _fail_the_unmailable(tx: Tx, world: World, order_ids: Sequence[int], *, now: datetime) -> None:
@@ -66,12 +102,10 @@ def _fail_the_unmailable(tx: Tx, world: World, order_ids: Sequence[int], *, now:
     move_items(tx, [Move(item, ItemStatus.FAILED, why=why) for item, why in reasons.items()], now=now)
 
 
-def _pause(tx: Tx, order_ids: Sequence[int], gaps: Sequence[str], *, now: datetime) -> None:
+def _pause(tx: Tx, reasons: Mapping[int, Sequence[str]], *, now: datetime) -> None:
     """Nothing unready reaches paper: the order waits, and says for what."""
-    held = swap_status(tx, order_ids, expected=[OrderStatus.REVIEWING], to=OrderStatus.PAUSED, now=now)
-    tx.execute(
-        sa.update(orders)
-        .where(orders.c.id.in_(held))
-        .values(warnings=orders.c.warnings + sa.cast(list(gaps), orders.c.warnings.type))
-    )
+    if not reasons:
+        return
+    held = swap_status(tx, list(reasons), expected=[OrderStatus.REVIEWING], to=OrderStatus.PAUSED, now=now)
+    tx.execute(HOLD, [{"held": order, "why": list(reasons[order])} for order in held])
     events.order_status_changed(tx, held, previous=OrderStatus.REVIEWING.value, now=now)

@@ -3,25 +3,54 @@
 import csv
 import io
 import json
+import re
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, time, timedelta, tzinfo
 
 BATCH_SIZE = 5_000
+BATCH_BYTES = 64_000_000
+"""A batch carries pictures up to so many bytes, and those of one more look."""
 
 SERVICE_TYPES: Mapping[str, str] = {"first": "310", "standard": "311"}
+FULL_SERVICE_TYPES: Mapping[str, str] = {"first": "270", "standard": "271"}
 """The postal service's codes for mail with tracing, by class."""
+
+SERIALS_REST = timedelta(days=45)
+"""So long after a piece was mailed its barcode is on no other."""
 
 UNDELIVERABLE_NAME = "Test Undeliverable"
 """In testing mode a recipient of this name fails the review."""
 
 MANIFEST_COLUMNS = (
-    "item_id", "order_id", "first_page", "last_page", "envelope_page", "tracking", "name", "company",
-    "address", "address2", "city", "province", "postal_code", "country",
+    "position", "item_id", "order_id", "first_page", "last_page", "envelope_page", "tracking",
+    "name", "company", "address", "address2", "city", "province", "postal_code", "country",
 )  # fmt: skip
 
 
 def reference(batch_id: int) -> str:
     """The name under which a printer knows a batch."""
     return f"batch-{batch_id:06d}"
+
+
+def batch_of(name: str) -> int | None:
+    """The batch of a reference, if it is one."""
+    found = re.fullmatch(r"batch-(\d{6,18})", name, re.ASCII)
+    return int(found[1]) if found and reference(int(found[1])) == name else None
+
+
+def serial_digits(mailer_id: str) -> int:
+    """A mailer id of nine digits leaves six for the serial, one of six nine."""
+    return 15 - len(mailer_id)
+
+
+def next_cutoff(now: datetime, cutoff: time | None, zone: tzinfo) -> datetime:
+    """When pieces that are ready now are pooled: at once, or at that time of day, today or tomorrow."""
+    if cutoff is None:
+        return now
+    here = now.astimezone(zone)
+    today = datetime.combine(here.date(), cutoff, zone)
+    day = here.date() if today >= here else here.date() + timedelta(days=1)
+    return datetime.combine(day, cutoff, zone).astimezone(UTC)
 
 
 def manifest_csv(rows: Sequence[Mapping[str, object]]) -> bytes:

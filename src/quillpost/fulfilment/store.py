@@ -1,18 +1,22 @@
 """Queries over due orders and production batches, in the worker's transactions."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Any
+from typing import Any, Self
 from uuid import UUID
 
 import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
 
 from quillpost.database import Tx
-from quillpost.database.tables import batches, files, items, orders
-from quillpost.fulfilment.rules import BATCH_SIZE, SERVICE_TYPES
+from quillpost.database.press_tables import batch_files, batches, prints
+from quillpost.database.tables import files, items, orders
+from quillpost.kit.errors import NotFound, Unavailable
 from quillpost.orders.look import DesignKey
 from quillpost.orders.records import Item, Order
+from quillpost.orders.rules import ENDS
 
 # An order whose lists are yet to become items waits for them.
 CLAIM_DUE = sa.text(
@@ -21,44 +25,6 @@ CLAIM_DUE = sa.text(
      where status = 'reviewing' and due_at <= :now and not audience_pending
      order by due_at, id limit :most
        for update skip locked
-    """
-)
-
-# The rows are numbered once and the batches made from those numbers, so every piece finds its batch.
-# Batches of one kind come out of the insert in the order of their chunks.
-# A mailer id of nine digits leaves six for the serial: the number wraps there, it is not cut.
-POOL = sa.text(
-    f"""
-    with sorted as (
-        select i.id, i.country, o.mode, o.piece, o.mail_class,
-               row_number() over (partition by o.mode, o.piece, o.mail_class
-                                  order by i.country, i.postal_code, i.id) - 1 as place
-          from items i join orders o on o.id = i.order_id
-         where i.order_id = any(:orders) and i.status = 'Processing' and i.batch_id is null),
-    ready as materialized (
-        select s.*, s.place / size as chunk, s.place % size as position
-          from sorted s, cast(:size as bigint) as size),
-    made as (
-        insert into batches (mode, piece, mail_class, status, item_count, created_at)
-        select mode, piece, mail_class, 'new', count(*), :now
-          from ready group by mode, piece, mail_class, chunk
-         order by mode, piece, mail_class, chunk
-        returning id, mode, piece, mail_class),
-    numbered as (
-        select *, row_number() over (partition by mode, piece, mail_class order by id) - 1 as chunk
-          from made),
-    assigned as (
-        update items i
-           set batch_id = n.id, batch_position = r.position, updated_at = :now,
-               tracking = case when r.country = 'US' then
-                   '00' || case r.mail_class when 'standard' then '{SERVICE_TYPES["standard"]}'
-                                             else '{SERVICE_TYPES["first"]}' end
-                   || cast(:mailer_id as text)
-                   || lpad((nextval('mail_serials') % cast(10 ^ (15 - length(:mailer_id)) as bigint))::text,
-                           15 - length(:mailer_id), '0') end
-          from ready r join numbered n using (mode, piece, mail_class, chunk)
-         where i.id = r.id)
-    select id from numbered order by id
     """
 )
 
@@ -88,9 +54,10 @@ SUPPRESSED_ITEMS = sa.text(
 COUNT_SENDS = sa.text(
     """
     with sent as (
-        select mailing_list_id, count(*) as pieces from items
-         where batch_id = :batch and mailing_list_id is not null and status = 'Processing'
-         group by mailing_list_id),
+        select i.mailing_list_id, count(*) as pieces from prints p join items i on i.id = p.item_id
+         where p.batch_id = :batch and p.edition = 0 and i.mailing_list_id is not null
+           and i.status = 'Processing'
+         group by i.mailing_list_id),
     turn as materialized (
         select id from mailing_lists where id in (select mailing_list_id from sent)
          order by id for no key update)
@@ -101,16 +68,37 @@ COUNT_SENDS = sa.text(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
+    """A production batch. `indicia` and `qr_base` are what it was composed with, once it was."""
+
     id: int
     mode: str
     piece: str
     mail_class: str
+    stock: str
+    rush: bool
     status: str
     item_count: int
+    reprint_of: int | None
+    mailer_id: str | None
+    first_serial: int | None
+    indicia: list[str] | None
+    qr_base: str | None
+    acknowledged_at: datetime | None
+    trouble: str | None
+    trouble_at: datetime | None
     created_at: datetime
-    print_sha256: bytes | None
+    composed_at: datetime | None
+    handed_at: datetime | None
+    printed_at: datetime | None
+    mailed_at: datetime | None
+    settled_at: datetime | None
+
+    @classmethod
+    def of(cls, row: sa.Row[Any]) -> Self:
+        columns = row._mapping
+        return cls(**{field.name: columns[field.name] for field in fields(cls)})
 
 
 def claim_due(tx: Tx, *, now: datetime, most: int) -> dict[str, list[int]]:
@@ -131,50 +119,103 @@ def next_due(tx: Tx, *, until: datetime) -> datetime | None:
     return ends
 
 
-def pool(
-    tx: Tx, order_ids: Sequence[int], *, mailer_id: str, size: int = BATCH_SIZE, now: datetime
-) -> list[int]:
-    """Put the orders' pieces into new batches of at most `size`, sorted by destination; the batches' ids."""
-    rows = tx.execute(POOL, {"orders": list(order_ids), "mailer_id": mailer_id, "size": size, "now": now})
-    return list(rows.scalars())
-
-
-def read_batch(tx: Tx, batch_id: int) -> Batch:
-    row = tx.execute(sa.select(batches).where(batches.c.id == batch_id)).one()
-    return _batch(row)
+def read_batch(tx: Tx, batch_id: int, *, locked: bool = False) -> Batch:
+    """The batch; `locked`, nobody else moves it on before this transaction ends."""
+    query = sa.select(batches).where(batches.c.id == batch_id)
+    row = tx.execute(query.with_for_update(key_share=True) if locked else query).first()
+    if row is None:
+        raise NotFound
+    return Batch.of(row)
 
 
 def swap_batch(tx: Tx, batch_id: int, *, expected: str, to: str, now: datetime, **values: object) -> bool:
-    """Whether this call moved the batch on."""
+    """Whether this call moved the batch on. What troubled the step that is done is past."""
     moved = tx.execute(
         sa.update(batches)
         .where(batches.c.id == batch_id, batches.c.status == expected)
-        .values(status=to, **{f"{to}_at": now}, **values)
+        .values(status=to, **{f"{to}_at": now}, trouble=None, trouble_at=None, **values)
     )
     return moved.rowcount == 1
 
 
-def unfinished_batches(tx: Tx) -> list[Batch]:
-    rows = tx.execute(sa.select(batches).where(batches.c.status != "mailed").order_by(batches.c.id))
-    return [_batch(row) for row in rows]
-
-
-def _batch(row: sa.Row[Any]) -> Batch:
-    digest = None if row.print_sha256 is None else bytes(row.print_sha256)
-    return Batch(
-        row.id, row.mode, row.piece, row.mail_class, row.status, row.item_count, row.created_at, digest
+def note_trouble(tx: Tx, batch_id: int, trouble: str | None, *, now: datetime) -> None:
+    """Why the batch's present step does not succeed, and since when; None: it does again."""
+    since = None if trouble is None else sa.func.coalesce(batches.c.trouble_at, now)
+    tx.execute(
+        sa.update(batches)
+        .where(batches.c.id == batch_id, batches.c.trouble.is_distinct_from(trouble))
+        .values(trouble=trouble, trouble_at=since)
     )
 
 
-def batch_items(tx: Tx, batch_id: int) -> list[Item]:
-    rows = tx.execute(sa.select(items).where(items.c.batch_id == batch_id).order_by(items.c.batch_position))
-    return [Item.of(row) for row in rows]
+def unfinished_batches(tx: Tx) -> list[Batch]:
+    wanted = sa.and_(batches.c.status != "mailed", batches.c.settled_at.is_(None))
+    return [Batch.of(row) for row in tx.execute(sa.select(batches).where(wanted).order_by(batches.c.id))]
+
+
+def batch_items(tx: Tx, batch_id: int) -> dict[int, Item]:
+    """What lies in the batch, by its position."""
+    rows = tx.execute(
+        sa.select(items, prints.c.position, prints.c.tracking)
+        .join(prints, prints.c.item_id == items.c.id)
+        .where(prints.c.batch_id == batch_id)
+        .order_by(prints.c.position)
+    )
+    return {row.position: Item.of(row) for row in rows}
 
 
 def batch_orders(tx: Tx, batch_id: int) -> list[Order]:
-    inside = sa.select(items.c.order_id).where(items.c.batch_id == batch_id).distinct()
+    inside = (
+        sa.select(items.c.order_id)
+        .join(prints, prints.c.item_id == items.c.id)
+        .where(prints.c.batch_id == batch_id)
+        .distinct()
+    )
     rows = tx.execute(sa.select(orders).where(orders.c.id.in_(inside)).order_by(orders.c.id))
     return [Order.of(row) for row in rows]
+
+
+def take_out_ended(tx: Tx, batch_id: int) -> None:
+    """Pieces that have ended before they were drawn are not printed: the batch is what is left."""
+    ended = sa.select(items.c.id).where(
+        items.c.id == prints.c.item_id, items.c.status.in_([status.value for status in ENDS])
+    )
+    out = tx.execute(sa.delete(prints).where(prints.c.batch_id == batch_id, ended.exists()))
+    if out.rowcount:
+        tx.execute(
+            sa.update(batches)
+            .where(batches.c.id == batch_id)
+            .values(item_count=batches.c.item_count - out.rowcount)
+        )
+
+
+def keep_files(tx: Tx, batch_id: int, made: Mapping[str, bytes]) -> None:
+    """Write down what the batch's files are."""
+    rows = [
+        {"batch_id": batch_id, "name": name, "size": len(data), "sha256": hashlib.sha256(data).digest()}
+        for name, data in made.items()
+    ]
+    tx.execute(insert(batch_files).on_conflict_do_nothing(), rows)
+
+
+def file_digests(tx: Tx, batch_id: int) -> dict[str, bytes]:
+    """The SHA-256 of each of the batch's files, by name."""
+    rows = tx.execute(sa.select(batch_files).where(batch_files.c.batch_id == batch_id))
+    return {row.name: bytes(row.sha256) for row in rows}
+
+
+def require_same(made: Mapping[str, bytes], known: Mapping[str, bytes]) -> None:
+    """`Unavailable`, if these are not the very files whose digests are known."""
+    digests = {name: hashlib.sha256(data).digest() for name, data in made.items()}
+    wrong = sorted(name for name in {*known, *digests} if known.get(name) != digests.get(name))
+    if wrong:
+        raise Unavailable(f"{', '.join(wrong)}: not the files that were composed.")
+
+
+def trackings(tx: Tx, item_ids: Sequence[int]) -> dict[int, str]:
+    """The barcode that counts of each piece that has one."""
+    wanted = prints.c.item_id.in_(item_ids), ~prints.c.superseded, prints.c.tracking.is_not(None)
+    return {row.item_id: row.tracking for row in tx.execute(sa.select(prints).where(*wanted))}
 
 
 def reserved_items(tx: Tx, order_ids: Sequence[int], name: str) -> list[int]:

@@ -24,11 +24,25 @@ EXISTS = sa.text(
 )
 
 
-def defer(tx: Tx, task: str, *, at: datetime | None = None, queue: str = "default", **args: int) -> None:
-    """Run the task once this transaction has committed, not before `at`."""
-    _clerk.configure_task(task, allow_unknown=True, connection=driver(tx), queue=queue, schedule_at=at).defer(
-        **args
-    )
+FORGET = sa.text(
+    """delete from procrastinate_jobs
+        where task_name = :task and status::text = any(:statuses) and args = cast(:args as jsonb)"""
+)
+
+
+def defer(
+    tx: Tx,
+    task: str,
+    *,
+    at: datetime | None = None,
+    queue: str = "default",
+    priority: int = 0,
+    **args: int,
+) -> None:
+    """Run the task once this transaction has committed, not before `at`; those of higher priority first."""
+    _clerk.configure_task(
+        task, allow_unknown=True, connection=driver(tx), queue=queue, schedule_at=at, priority=priority
+    ).defer(**args)
 
 
 def wake(tx: Tx, task: str, *, at: datetime) -> None:
@@ -50,6 +64,12 @@ def is_waiting(tx: Tx, task: str, **args: int) -> bool:
 def is_known(tx: Tx, task: str, **args: int) -> bool:
     """Whether such a job waits, runs, or was given up and needs a person."""
     return _exists(tx, task, ["todo", "doing", "failed"], args)
+
+
+def forget(tx: Tx, task: str, **args: int) -> None:
+    """No such job waits any more, or is known as given up: it can be booked anew."""
+    args_text = json.dumps(dict(args))
+    tx.execute(FORGET, {"task": task, "statuses": ["todo", "failed"], "args": args_text})
 
 
 def _exists(tx: Tx, task: str, statuses: list[str], args: Mapping[str, int]) -> bool:

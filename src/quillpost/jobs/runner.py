@@ -1,7 +1,7 @@
 """The worker: runs deferred and periodic tasks, outlives database restarts, and takes over from the dead."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,6 +19,9 @@ TRIES_ALLOWED = 5
 """A job that was tried so often when its worker dies is set aside as failed: it may be what kills them."""
 
 KEPT_HOURS = 72
+
+OWN_QUEUE = "default"
+"""Where the engine's own housekeeping waits."""
 
 SPARE_THREADS = 4
 """Beside the jobs, the webhook pump uses the same threads for its short transactions."""
@@ -38,7 +41,11 @@ class Pulse:
 
 
 class Runner:
-    """Runs the given tasks from any queue, or from those named, until it is stopped."""
+    """Runs the given tasks from any queue, or from those named, until it is stopped.
+
+    A queue that is taken `singly` has a worker of its own that does one job at a time, beside the others: its
+    jobs need a processor, and much memory, and must not hold up the short ones.
+    """
 
     def __init__(
         self,
@@ -47,14 +54,19 @@ class Runner:
         *,
         concurrency: int = 4,
         queues: Sequence[str] | None = None,
+        singly: Sequence[str] = (),
         pulse: Pulse | None = None,
     ) -> None:
         self._pulse = pulse or Pulse()
-        self._concurrency = concurrency
-        self._queues = list(queues) if queues else None
+        wanted = list(queues) if queues else sorted({OWN_QUEUE, *(task.queue for task in tasks)})
+        shared = [queue for queue in wanted if queue not in singly]
+        self._lines = [([queue], 1) for queue in wanted if queue in singly]
+        if shared:
+            self._lines.append((shared, concurrency))
+        self._concurrency = sum(at_once for _, at_once in self._lines)
         self._app = procrastinate.App(
             connector=procrastinate.PsycopgConnector(
-                conninfo=conninfo, min_size=1, max_size=concurrency + 3, timeout=5
+                conninfo=conninfo, min_size=1, max_size=self._concurrency + 2 + len(self._lines), timeout=5
             )
         )
         for task in tasks:
@@ -76,25 +88,26 @@ class Runner:
 
     async def _work(self, stop: asyncio.Event) -> None:
         """One stretch of work. The engine's worker also returns when its connections break."""
-        worker = asyncio.create_task(
-            self._app.run_worker_async(
-                queues=self._queues,  # type: ignore[arg-type]
-                concurrency=self._concurrency,
-                install_signal_handlers=False,
-                fetch_job_polling_interval=1,
-                shutdown_graceful_timeout=self._pulse.grace_seconds,
-                update_heartbeat_interval=self._pulse.heartbeat_seconds,
-                stalled_worker_timeout=self._pulse.stall_seconds,
-            )
-        )
-        others = [asyncio.create_task(self._take_over()), asyncio.create_task(stop.wait())]
-        await asyncio.wait({worker, *others}, return_when=asyncio.FIRST_COMPLETED)
-        for task in (worker, *others):
+        parts: list[Coroutine[object, object, object]] = [self._worker(*line) for line in self._lines]
+        tasks = [asyncio.create_task(part) for part in (*parts, self._take_over(), stop.wait())]
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
             task.cancel()
-        ended = await asyncio.gather(worker, *others, return_exceptions=True)
+        ended = await asyncio.gather(*tasks, return_exceptions=True)
         for fault in ended:
             if isinstance(fault, Exception):
                 raise fault
+
+    async def _worker(self, queues: list[str], at_once: int) -> None:
+        await self._app.run_worker_async(
+            queues=queues,
+            concurrency=at_once,
+            install_signal_handlers=False,
+            fetch_job_polling_interval=1,
+            shutdown_graceful_timeout=self._pulse.grace_seconds,
+            update_heartbeat_interval=self._pulse.heartbeat_seconds,
+            stalled_worker_timeout=self._pulse.stall_seconds,
+        )
 
     async def _take_over(self) -> None:
         """Put the jobs of workers that fell silent back in the queue."""
@@ -141,7 +154,7 @@ def _forget_finished_jobs(app: procrastinate.App) -> None:
     async def forget(timestamp: int) -> None:  # noqa: ARG001
         await app.job_manager.delete_old_jobs(nb_hours=KEPT_HOURS)
 
-    app.periodic(cron="17 * * * *")(app.task(name="jobs.forget_finished")(forget))
+    app.periodic(cron="17 * * * *")(app.task(name="jobs.forget_finished", queue=OWN_QUEUE)(forget))
 
 
 async def _wait(stop: asyncio.Event, seconds: float) -> None:

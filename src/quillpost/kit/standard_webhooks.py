@@ -18,6 +18,14 @@ def new_secret(randomness: bytes) -> str:
     return PREFIX + b64encode(randomness).decode("ascii")
 
 
+def is_secret(text: str) -> bool:
+    try:
+        key = b64decode(text.removeprefix(PREFIX), validate=True)
+    except ValueError:  # not base64, or not ASCII
+        return False
+    return text.startswith(PREFIX) and len(key) in SECRET_BYTES
+
+
 def sign(secrets: Sequence[str], *, message_id: str, at: datetime, body: bytes) -> dict[str, str]:
     """The headers of one delivery, with a signature for each secret: a rotation loses nothing."""
     if not secrets:

@@ -28,7 +28,7 @@ from quillpost.orders.preparing import check_fit, handwriting_warnings
 from quillpost.orders.records import Item, Order
 from quillpost.orders.rules import ItemStatus
 from quillpost.orders.service import SWEEP
-from quillpost.pricing import ledger
+from quillpost.pricing import credit, ledger
 from quillpost.pricing.rules import Tariff
 from quillpost.pricing.store import tariff_on
 
@@ -74,7 +74,15 @@ class Changes:
     metadata: str | None = None
 
 
-def edit(tx: Tx, order_id: int, changes: Changes, *, review: timedelta, now: datetime) -> Order:
+def edit(
+    tx: Tx,
+    order_id: int,
+    changes: Changes,
+    *,
+    review: timedelta,
+    needs_credit: bool = False,
+    now: datetime,
+) -> Order:
     """The order as it is from now on. Against the press, one side wins."""
     order = store.read_order(tx, order_id, locked=True)
     _require_changeable(order)
@@ -101,7 +109,7 @@ def edit(tx: Tx, order_id: int, changes: Changes, *, review: timedelta, now: dat
     # What mails the same at the same time costs what was agreed.
     is_other = (changed.message, changed.schedule_for) != (order.message, order.schedule_for)
     if is_other and not order.audience_pending:
-        values["order_total"] = _priced_again(tx, order, now=now)
+        values["order_total"] = _priced_again(tx, order, needs_credit=needs_credit, now=now)
     return Order.of(
         tx.execute(
             sa.update(orders).where(orders.c.id == order_id).values(**values).returning(*orders.c)
@@ -203,7 +211,7 @@ def _key(tx: Tx, order: Order) -> UUID:
     )
 
 
-def _priced_again(tx: Tx, order: Order, *, now: datetime) -> int:
+def _priced_again(tx: Tx, order: Order, *, needs_credit: bool, now: datetime) -> int:
     """What the order comes to at today's prices; that much is held for it."""
     countries = list(
         tx.execute(
@@ -220,5 +228,8 @@ def _priced_again(tx: Tx, order: Order, *, now: datetime) -> int:
         {"order_id": order.id, "countries": list(known), "cents": list(known.values()), "now": now},
     )
     total = store.live_cents(tx, order.id)
+    if needs_credit:
+        more = total - ledger.held_for(tx, order.id)
+        credit.require(tx, order.account_id, order.mode, cents=more, is_change=True)
     ledger.hold_exactly(tx, order.id, cents=total, why=f"edit:{now:%Y%m%dT%H%M%S%f}", now=now)
     return total

@@ -11,7 +11,7 @@ from quillpost.database.tables import items, recipients
 from quillpost.orders.listed import lacks_parts
 from quillpost.orders.rules import ItemStatus
 
-_FIELDS = {
+FIELDS = {
     "COMPANY": "company",
     "ADDRESS": "address",
     "ADDRESS2": "address2",
@@ -24,7 +24,8 @@ _FIELDS = {
     "PHONE": "phone",
     **{name.upper(): name for name in CUSTOM},
 }
-_DAYS = {"DOB": "dob", "ANNIVERSARY": "anniversary"}
+DAYS = {"DOB": "dob", "ANNIVERSARY": "anniversary"}
+"""Where a person keeps what a variable shows; names are taken apart."""
 
 
 def longest_people(tx: Tx, list_ids: Sequence[int], variables: Collection[str]) -> list[Person]:
@@ -47,8 +48,8 @@ def longest_mailed(tx: Tx, order_id: int, variables: Collection[str]) -> list[Pe
 def _longest_of(
     tx: Tx, people: sa.Table, wanted_ones: sa.ColumnElement[bool], variables: Collection[str]
 ) -> list[Person]:
-    fields = {_FIELDS[name] for name in variables if name in _FIELDS}
-    days = {_DAYS[name] for name in variables if name in _DAYS}
+    fields = {FIELDS[name] for name in variables if name in FIELDS}
+    days = {DAYS[name] for name in variables if name in DAYS}
     names = {name: shown for name, shown in _names(people).items() if name in variables}
     wanted = [
         *(_longest(people.c[field], people.c[field]).label(field) for field in fields),

@@ -1,19 +1,20 @@
 """The job that makes items of an order's lists: one transaction, in which the database does all the work."""
 
+from collections.abc import Collection
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 import structlog
 
-from quillpost import jobs
+from quillpost import events, jobs
 from quillpost.database import Database, Tx
 from quillpost.database.tables import items, orders
 from quillpost.orders import listed, store
 from quillpost.orders.listed import PERSON_COLUMNS, Reach
 from quillpost.orders.rules import ItemStatus, OrderStatus
 from quillpost.orders.service import SWEEP
-from quillpost.pricing import ledger
+from quillpost.pricing import credit, ledger
 from quillpost.pricing.store import tariff_on
 
 log = structlog.get_logger(__name__)
@@ -41,14 +42,18 @@ INSERT_ITEMS = sa.text(
 )
 
 
-def materialise(db: Database, order_id: int, *, now: datetime) -> None:
+def materialise(db: Database, order_id: int, *, needs_credit: Collection[str] = (), now: datetime) -> None:
     """Make the order's lists items, once; an order that was cancelled meanwhile gets none.
 
+    In the modes that need credit an order that has outgrown its account's waits for an operator.
     Two pieces that drew the same short code undo it all: the job is tried again, and draws others.
     """
     with db.work() as tx:
         order = _take(tx, order_id, now=now)
-        if order is None or not OrderStatus(order.status).is_held_back:
+        if order is None:
+            return
+        if not OrderStatus(order.status).is_held_back:
+            tx.execute(store.COUNT_ITEMS, {"order_id": order_id})
             return
         tx.execute(ACT_FOR, {"account": str(order.account_id)})
         reach = _reach(tx, order)
@@ -58,8 +63,12 @@ def materialise(db: Database, order_id: int, *, now: datetime) -> None:
         tx.execute(store.COUNT_ITEMS, {"order_id": order_id})
         total = store.live_cents(tx, order_id)
         tx.execute(sa.update(orders).where(orders.c.id == order_id).values(order_total=total, updated_at=now))
-        ledger.hold_exactly(tx, order_id, cents=total, why="audience", now=now)
         store.append_first_item_facts(tx, order_id, listed=True, now=now)
+        # Last of all: the account's other sends wait for us from here on.
+        if order.mode in needs_credit:
+            _wait_unless_covered(tx, order, total, now=now)
+        # Held even so: what is owed for it can be seen, and nothing else is sent on it.
+        ledger.hold_exactly(tx, order_id, cents=total, why="audience", now=now)
         jobs.wake(tx, SWEEP, at=max(order.due_at, now))
     log.info("audience.materialised", order=order_id, items=made.rowcount)
 
@@ -87,6 +96,25 @@ def _take(tx: Tx, order_id: int, *, now: datetime) -> sa.Row[Any] | None:
         .values(audience_pending=False, updated_at=now)
         .returning(orders)
     ).first()
+
+
+def _wait_unless_covered(tx: Tx, order: sa.Row[Any], total: int, *, now: datetime) -> None:
+    """Pause the order where its account's credit does not cover what it costs beyond what is held for it."""
+    more = total - ledger.held_for(tx, order.id)
+    if more <= 0:
+        return
+    credit.take_turns(tx, order.account_id, order.mode)
+    has = credit.credit(tx, order.mode)
+    if has >= more:
+        return
+    reason = sa.cast([credit.growth_short_of(has, more)], orders.c.hold_reasons.type)
+    tx.execute(
+        sa.update(orders)
+        .where(orders.c.id == order.id)
+        .values(status=OrderStatus.PAUSED.value, hold_reasons=orders.c.hold_reasons + reason, updated_at=now)
+    )
+    if order.status != OrderStatus.PAUSED:
+        events.order_status_changed(tx, [order.id], previous=order.status, now=now)
 
 
 def _reach(tx: Tx, order: sa.Row[Any]) -> Reach:

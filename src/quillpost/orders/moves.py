@@ -4,13 +4,14 @@ An item moves only if the new status may follow the one it has. Two that move pi
 turns, so of two that ask for the same move one wins, and a scan that arrives beside another is not lost.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 
 import sqlalchemy as sa
 
 from quillpost import events
+from quillpost.audience.rules import HOME
 from quillpost.database import Tx
 from quillpost.orders.rules import ENDS, FOLLOWS, ItemStatus
 
@@ -25,47 +26,72 @@ class Move:
     why: str | None = None
 
 
-_ALLOWED = ", ".join(
-    f"('{before}', '{after}')" for before, afters in FOLLOWS.items() for after in sorted(afters)
-)
+# As one text each: so PostgreSQL looks a step up among them instead of trying one after another.
+_ALLOWED = ", ".join(f"'{before}>{after}'" for before, afters in FOLLOWS.items() for after in sorted(afters))
 _DELTAS = ",\n".join(
     f"count(*) filter (where current = '{s}') - count(*) filter (where previous = '{s}') as {s.tally}"
     for s in ItemStatus
 )
 _COUNTS = ",\n".join(f"n_{s.tally} = o.n_{s.tally} + d.{s.tally}" for s in ItemStatus)
 
-# Orders before items, and in the order of their ids: whoever holds one never waits for a lower one.
-TAKE_TURNS = sa.text(
-    """
-    select id from orders
-     where id in (select order_id from items where id = any(:ids))
-     order by id for no key update
-    """
-)
 
-MOVE = sa.text(
-    f"""
-    with wanted as (
-        select * from unnest(cast(:ids as bigint[]), cast(:targets as text[]),
-                             cast(:days as date[]), cast(:reasons as text[]))
-               as w (item_id, target, day, reason)),
+def _turns(source: str) -> sa.TextClause:
+    """Orders before items, and in the order of their ids: whoever holds one never waits for a lower one."""
+    return sa.text(
+        f"""
+        with wanted as ({source})
+        select id from orders
+         where id in (select i.order_id from items i join wanted w on w.item_id = i.id)
+         order by id for no key update
+        """
+    )
+
+
+class Moves:
+    """A statement that moves the items of a source, which it names by its columns:
+
+    `item_id`, `target`, `day` (of a delivery), `reason` (of a failure, a return or a new way), `seen_at` and
+    `place` (of a carrier's sighting) and `inferred` (nobody saw the delivery). Each item is there once.
+    """
+
+    def __init__(self, source: str) -> None:
+        self._take_turns = _turns(source)
+        self._move = sa.text(_MOVE.replace("{source}", source))
+
+    def run(self, tx: Tx, values: Mapping[str, object], *, now: datetime) -> int:
+        """Move each item that may so move, and end the orders whose last piece has ended; how many moved."""
+        tx.execute(self._take_turns, {**values, "now": now})
+        touched = {row.order_id: row.moved for row in tx.execute(self._move, {**values, "now": now})}
+        close_ended_orders(tx, list(touched), now=now)
+        return sum(touched.values())
+
+
+# What goes abroad is tracked to the press and no further: there its way is over. What the printer says to be
+# spoiled after all has failed, wherever it should have gone.
+_MOVE = f"""
+    with wanted as ({{source}}),
     moved as (
         update items i
            set status = w.target,
                delivery_date = case when w.target = 'Delivered' then w.day end,
+               delivery_inferred = w.target = 'Delivered' and w.inferred,
+               is_over = w.target = 'Printed' and i.country <> '{HOME}',
                failure = case when w.target in ('Failed', 'Returned to Sender')
                               then coalesce(w.reason, i.failure) else i.failure end,
                updated_at = :now
           from wanted w join items was on was.id = w.item_id
          where i.id = was.id and i.status = was.status
-           and (was.status, w.target) in ({_ALLOWED})
+           and (not was.is_over or was.status = 'Printed' and w.target = 'Failed')
+           and (was.status || '>' || w.target in ({_ALLOWED})
+                or was.delivery_inferred and w.target = 'Returned to Sender')
         returning i.id, i.account_id, i.sub_account_id, i.mode, i.order_id, i.price_cents,
-                  was.status as previous, i.status as current),
+                  i.is_over::integer - was.is_over::integer as over,
+                  was.status as previous, i.status as current, w.seen_at, w.place, w.reason, w.inferred),
     fact as (
         insert into facts (account_id, sub_account_id, mode, kind, order_id, item_id,
-                           order_status, previous, current, at)
+                           order_status, previous, current, at, seen_at, place, reason, inferred)
         select m.account_id, m.sub_account_id, m.mode, 'item.status', m.order_id, m.id,
-               o.status, m.previous, m.current, :now
+               o.status, m.previous, m.current, :now, m.seen_at, m.place, m.reason, m.inferred
           from moved m join orders o on o.id = m.order_id order by m.id
         returning id),
     queued as (insert into fact_queue (fact_id) select id from fact),
@@ -84,14 +110,55 @@ MOVE = sa.text(
                   from moved where price_cents > 0) due
          where kind is not null
          group by account_id, sub_account_id, mode, order_id, kind),
+    changed as (
+        select order_id, count(*) as moved, sum(over) as over, {_DELTAS},
+               coalesce(sum(price_cents) filter (where current = 'Failed'), 0) as lost
+          from moved group by order_id),
     counted as (
         update orders o
-           set {_COUNTS}, order_total = o.order_total - d.lost, updated_at = :now
-          from (select order_id, {_DELTAS},
-                       coalesce(sum(price_cents) filter (where current = 'Failed'), 0) as lost
-                  from moved group by order_id) d
+           set {_COUNTS}, n_over = o.n_over + d.over,
+               order_total = o.order_total - d.lost, updated_at = :now
+          from changed d
          where o.id = d.order_id)
-    select distinct order_id from moved
+    select order_id, moved from changed
+    """
+
+
+class Stays:
+    """A statement that ends the re-routed items of a source, which it names by `item_id`, where they stand:
+    nobody will see them again."""
+
+    def __init__(self, source: str) -> None:
+        self._take_turns = _turns(source)
+        self._end = sa.text(_END.replace("{source}", source))
+
+    def run(self, tx: Tx, values: Mapping[str, object], *, now: datetime) -> int:
+        """How many have ended, and with them perhaps their orders."""
+        tx.execute(self._take_turns, {**values, "now": now})
+        touched = {row.order_id: row.ended for row in tx.execute(self._end, {**values, "now": now})}
+        close_ended_orders(tx, list(touched), now=now)
+        return sum(touched.values())
+
+
+_END = """
+    with wanted as ({source}),
+    ended as (
+        update items i set is_over = true, updated_at = :now
+          from wanted w
+         where i.id = w.item_id and i.status = 'Re-routed' and not i.is_over
+        returning i.order_id),
+    changed as (select order_id, count(*) as ended from ended group by order_id),
+    counted as (
+        update orders o set n_over = o.n_over + d.ended, updated_at = :now
+          from changed d where o.id = d.order_id)
+    select order_id, ended from changed
+    """
+
+LISTED = Moves(
+    """
+    select w.*, cast(null as timestamptz) as seen_at, cast(null as text) as place, false as inferred
+      from unnest(cast(:ids as bigint[]), cast(:targets as text[]),
+                  cast(:days as date[]), cast(:reasons as text[])) as w (item_id, target, day, reason)
     """
 )
 
@@ -101,7 +168,7 @@ CLOSE = sa.text(
       from orders was
      where o.id = any(:orders) and was.id = o.id and o.status = was.status
        and o.status in ('processing', 'printing')
-       and o.recipient_count = {" + ".join(f"o.n_{end.tally}" for end in ENDS)}
+       and o.recipient_count = {" + ".join(f"o.n_{end.tally}" for end in ENDS)} + o.n_over
     returning o.id, was.status as previous
     """
 )
@@ -109,21 +176,14 @@ CLOSE = sa.text(
 
 def move_items(tx: Tx, moves: Sequence[Move], *, now: datetime) -> None:
     """Move each item that may so move, and end the orders whose last piece has ended."""
-    if not moves:
-        return
-    item_ids = [move.item_id for move in moves]
-    tx.execute(TAKE_TURNS, {"ids": item_ids})
-    touched = tx.execute(
-        MOVE,
-        {
-            "ids": item_ids,
+    if moves:
+        wanted = {
+            "ids": [move.item_id for move in moves],
             "targets": [move.to.value for move in moves],
             "days": [move.on for move in moves],
             "reasons": [move.why for move in moves],
-            "now": now,
-        },
-    ).scalars()
-    close_ended_orders(tx, list(touched), now=now)
+        }
+        LISTED.run(tx, wanted, now=now)
 
 
 def close_ended_orders(tx: Tx, order_ids: Sequence[int], *, now: datetime) -> None:

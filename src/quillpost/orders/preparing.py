@@ -10,7 +10,7 @@ from quillpost.accounts.rules import Caller
 from quillpost.accounts.service import Sender
 from quillpost.audience.rules import Person
 from quillpost.composition import content
-from quillpost.composition.art.resolution import resolution_note
+from quillpost.composition.art.resolution import SHARP_DPI, resolution_note, whole_dpi
 from quillpost.composition.studio import Studio
 from quillpost.composition.words.variables import holds_variable
 from quillpost.kit.errors import Invalid
@@ -30,7 +30,8 @@ _LONGEST = " (with the longest values on the lists)"
 class Draft:
     """A wish that will not be refused any more, with its pictures in hand and nothing stored.
 
-    The design is without pictures, as they may differ from one recipient to the next.
+    The design is without pictures, as they may differ from one recipient to the next. `lowest_dpi` is that
+    of the softest of them, if any looks soft.
     """
 
     wish: Wish
@@ -41,6 +42,7 @@ class Draft:
     design: content.Design
     creative_key: UUID
     warnings: list[str]
+    lowest_dpi: int | None = None
 
     def reach(self, who: Caller, *, mails_at: datetime) -> Reach:
         """Whom it would reach, mailed then."""
@@ -97,7 +99,8 @@ def prepare(
         *_page_warnings(artwork, wish),
     ]
     key = creative_key(wish, artwork)
-    return Draft(wish, people, resolved.tariff, return_address, artwork, design, key, warnings)
+    softest = _lowest_dpi(studio, design, artwork)
+    return Draft(wish, people, resolved.tariff, return_address, artwork, design, key, warnings, softest)
 
 
 def _return_address(wish: Wish, sender: Sender) -> content.ReturnAddress:
@@ -181,6 +184,18 @@ def _picture_warnings(
         for warning in told:
             found.setdefault(warning, whose(place))
     return [f"{warning} ({first})" if first else warning for warning, first in found.items()]
+
+
+def _lowest_dpi(studio: Studio, design: content.Design, artwork: Artwork) -> int | None:
+    """At how many dots an inch its softest picture prints; None where all of them are sharp."""
+    piece = studio.pieces[design.piece]
+    found = [
+        whole_dpi(picture.width, picture.height, area)
+        for kind, art in (("front", artwork.front), ("background", artwork.background))
+        for picture in art.distinct()
+        for area in piece.art_areas(kind)
+    ]
+    return min((dpi for dpi in found if dpi < SHARP_DPI), default=None)
 
 
 def _page_warnings(artwork: Artwork, wish: Wish) -> list[str]:

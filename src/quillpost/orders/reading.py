@@ -40,11 +40,15 @@ class OrderFilter:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One move in a piece's history."""
+    """One move in a piece's history: when it happened, or was seen by a carrier, and then where; why it came
+    back or went elsewhere. A delivery that nobody saw is `inferred`."""
 
     status: ItemStatus
     previous: ItemStatus | None
     at: datetime
+    place: str | None = None
+    reason: str | None = None
+    inferred: bool = False
 
 
 def list_orders(db: Database, tx: Tx, who: Tenant, asked: PageRequest, wanted: OrderFilter) -> Page[Order]:
@@ -143,19 +147,26 @@ def history(tx: Tx, item: Item) -> list[Step]:
     """Where the piece has been, oldest first."""
     own = facts.c.item_id == item.id, facts.c.kind == "item.status"
     steps = [
-        Step(ItemStatus(row.current), row.previous and ItemStatus(row.previous), row.at)
+        Step(
+            ItemStatus(row.current),
+            row.previous and ItemStatus(row.previous),
+            row.seen_at or row.at,
+            row.place,
+            row.reason,
+            row.inferred,
+        )
         for row in tx.execute(sa.select(facts).where(*own).order_by(facts.c.id))
     ]
     if steps and steps[-1].status is not item.status:
-        steps += _cancelled(tx, item, steps[-1].status)
+        steps += _stopped(tx, item, steps[-1].status)
     return steps
 
 
-def _cancelled(tx: Tx, item: Item, previous: ItemStatus) -> list[Step]:
-    """One fact tells that an order was cancelled, and stands for all its pieces: it is the order's last."""
+def _stopped(tx: Tx, item: Item, previous: ItemStatus) -> list[Step]:
+    """One fact, the order's last, tells for all its pieces that it was cancelled or refused."""
     of_order = facts.c.order_id == item.order_id
     last = tx.execute(sa.select(facts).where(of_order).order_by(facts.c.id.desc()).limit(1)).one()
-    is_it = last.kind == "order.status" and last.current == OrderStatus.CANCELLED.value
+    is_it = last.kind == "order.status" and last.current in (OrderStatus.CANCELLED, OrderStatus.ERROR)
     return [Step(item.status, previous, last.at)] if is_it else []
 
 

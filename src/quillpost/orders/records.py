@@ -61,6 +61,8 @@ class Order:
     total_scans: int
     multi_scans: int
     warnings: list[str]
+    hold_reasons: list[str]
+    lowest_dpi: int | None
     schedule_for: datetime | None
     due_at: datetime
     created_at: datetime
@@ -92,6 +94,11 @@ class Order:
         return self.status.is_held_back
 
     @property
+    def notices(self) -> list[str]:
+        """What deserves a look, and why the order is held, if it is."""
+        return self.warnings + self.hold_reasons
+
+    @property
     def grand_total(self) -> int:
         return self.order_total + self.leads_fee
 
@@ -112,6 +119,7 @@ class Item:
     order_id: int
     status: ItemStatus
     delivery_date: date | None
+    delivery_inferred: bool
     scans: int
     failure: str | None
     name: str | None
@@ -128,10 +136,11 @@ class Item:
     dob: date | None
     anniversary: date | None
     code: str | None
-    tracking: str | None
     front_file_id: UUID | None
     background_file_id: UUID | None
     created_at: datetime
+    tracking: str | None = None
+    """The digits of its barcode, where they were asked for."""
 
     @classmethod
     def of(cls, row: sa.Row[Any]) -> Self:

@@ -156,6 +156,7 @@ def place(
     files: Files,
     *,
     review: timedelta,
+    needs_credit: bool = False,
     now: datetime,
 ) -> tuple[Order, Audience]:
     """The order, the rows of its files, and the job that finds the people of its lists: one transaction."""
@@ -182,8 +183,10 @@ def place(
             pages_file_id=files.pages,
             creative_key=draft.creative_key,
             warnings=draft.warnings + found.warnings,
+            lowest_dpi=draft.lowest_dpi,
         ),
         due_at=mails_at,
+        needs_credit=needs_credit,
         now=now,
     )
     if draft.wish.mailing_list_ids:

@@ -17,20 +17,20 @@ from quillpost.orders import store
 from quillpost.orders.records import Order
 from quillpost.orders.rules import ItemStatus, OrderStatus
 from quillpost.orders.wish import Wish
-from quillpost.pricing import ledger
+from quillpost.pricing import credit, ledger
 
 SWEEP = "fulfilment.sweep"
 """The task that takes orders whose review has ended; it lives above, so it is known by name alone."""
 
-CANCEL_ITEMS = (
-    sa.update(items)
-    .where(items.c.status == ItemStatus.PROCESSING.value)
-    .values(status=ItemStatus.FAILED.value, failure="Order cancelled")
-)
+STOP_ITEMS = sa.update(items).where(items.c.status == ItemStatus.PROCESSING.value)
 
-CANCEL_COUNTS = sa.text(
-    """update orders set n_failed = n_failed + n_processing, n_processing = 0, order_total = 0
-        where id = :order_id"""
+STOP_ORDER = sa.text(
+    """
+    update orders
+       set n_failed = n_failed + n_processing, n_processing = 0, order_total = 0,
+           hold_reasons = '{}', pool_at = null
+     where id = :order_id
+    """
 )
 
 
@@ -54,10 +54,16 @@ class Prepared:
     pages_file_id: UUID | None = None
     creative_key: UUID | None = None
     warnings: Sequence[str] = ()
+    lowest_dpi: int | None = None
 
 
-def place(tx: Tx, who: Caller, ready: Prepared, *, due_at: datetime, now: datetime) -> Order:
-    """Make it a durable order; its work starts when this transaction has committed."""
+def place(
+    tx: Tx, who: Caller, ready: Prepared, *, due_at: datetime, needs_credit: bool = False, now: datetime
+) -> Order:
+    """Make it a durable order; its work starts when this transaction has committed.
+
+    Where it `needs_credit` the account's must cover it, or it is `Unpaid`.
+    """
     wish, home = ready.wish, ready.return_address
     order = store.insert_order(
         tx,
@@ -109,6 +115,7 @@ def place(tx: Tx, who: Caller, ready: Prepared, *, due_at: datetime, now: dateti
             "authorization_total": ready.authorised,
             "order_total": ready.authorised,
             "warnings": list(ready.warnings),
+            "lowest_dpi": ready.lowest_dpi,
             "schedule_for": wish.schedule_for,
             "due_at": due_at,
             "created_at": now,
@@ -116,6 +123,8 @@ def place(tx: Tx, who: Caller, ready: Prepared, *, due_at: datetime, now: dateti
         },
     )
     store.insert_items(tx, order, ready.pieces, now=now)
+    if needs_credit:
+        credit.require(tx, who.account_id, who.mode, cents=ready.authorised)
     ledger.authorise(
         tx,
         account_id=who.account_id,
@@ -136,9 +145,18 @@ def cancel(tx: Tx, order_id: int, *, now: datetime) -> Order:
     order = store.read_order(tx, order_id, locked=True)
     if not order.is_cancellable:
         raise Refused(f"This order can no longer be cancelled: it is {order.status.display}.")
-    store.swap_status(tx, [order_id], expected=[order.status], to=OrderStatus.CANCELLED, now=now)
-    tx.execute(CANCEL_ITEMS.where(items.c.order_id == order_id).values(updated_at=now))
-    tx.execute(CANCEL_COUNTS, {"order_id": order_id})
-    ledger.release_order(tx, order_id, now=now)
-    events.order_status_changed(tx, [order_id], previous=order.status.value, now=now)
+    stop(tx, order, to=OrderStatus.CANCELLED, why="Order cancelled", now=now)
     return store.read_order(tx, order_id)
+
+
+def stop(tx: Tx, order: Order, *, to: OrderStatus, why: str, now: datetime) -> None:
+    """End an order, which is locked, of which nothing is made yet: its pieces fail, and the money goes back.
+
+    One fact of the order tells it for all its pieces.
+    """
+    store.swap_status(tx, [order.id], expected=[order.status], to=to, now=now)
+    failed = {"status": ItemStatus.FAILED.value, "failure": why, "updated_at": now}
+    tx.execute(STOP_ITEMS.where(items.c.order_id == order.id).values(**failed))
+    tx.execute(STOP_ORDER, {"order_id": order.id})
+    ledger.release_order(tx, order.id, now=now)
+    events.order_status_changed(tx, [order.id], previous=order.status.value, now=now)

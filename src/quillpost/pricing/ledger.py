@@ -1,6 +1,7 @@
 """Money: each row moves cents from one book to another, so the books balance by construction.
 
-credit -> held (authorise), held -> earned (capture), held -> credit (release), earned -> credit (refund).
+credit -> held (authorise), held -> earned (capture), held -> credit (release), earned -> credit (refund),
+and from and to the world outside: paid -> credit (deposit), credit -> paid (withdrawal).
 Captures, releases and refunds of single pieces are written by the statement that moves the pieces.
 """
 
@@ -29,6 +30,8 @@ RELEASE_ORDER = sa.text(
      where o.id = :order_id and held.cents > 0
     """
 )
+
+HELD_FOR = sa.text(f"select held.cents from (select :order_id as id) o join lateral ({_HELD}) held on true")
 
 HOLD_EXACTLY = sa.text(
     f"""
@@ -78,6 +81,11 @@ def authorise(
 def release_order(tx: Tx, order_id: int, *, now: datetime) -> None:
     """Give back all that is still held for the order."""
     tx.execute(RELEASE_ORDER, {"order_id": order_id, "now": now})
+
+
+def held_for(tx: Tx, order_id: int) -> int:
+    """What is held for the order now."""
+    return int(tx.execute(HELD_FOR, {"order_id": order_id}).scalar_one())
 
 
 def hold_exactly(tx: Tx, order_id: int, *, cents: int, why: str, now: datetime) -> None:

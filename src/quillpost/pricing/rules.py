@@ -1,4 +1,4 @@
-"""The price in force for a piece, a class of mail, a destination and a day."""
+"""The price in force for a piece, a class of mail, a destination and a day; money in words."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,3 +38,8 @@ def tariff(prices: Sequence[Price], on: date) -> Tariff:
         if known is None or price.valid_from > known.valid_from:
             ruling[price.country] = price
     return Tariff({country: price.unit_cents for country, price in ruling.items()})
+
+
+def dollars(cents: int) -> str:
+    """An amount as a person reads it: $1,234.50, or -$0.05."""
+    return f"{'-' if cents < 0 else ''}${abs(cents) // 100:,}.{abs(cents) % 100:02d}"

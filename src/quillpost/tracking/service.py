@@ -1,94 +1,142 @@
 """Taking in scans: kept once each, then the pieces moved in rounds, each item's scans in their order."""
 
-import json
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from io import BytesIO
+from itertools import islice
+from typing import BinaryIO
 
-import sqlalchemy as sa
 import structlog
 
 from quillpost import jobs
-from quillpost.database import Database, Tx
-from quillpost.orders.moves import Move, move_items
+from quillpost.database import Database
+from quillpost.orders.moves import Moves
 from quillpost.orders.rules import ItemStatus
-from quillpost.ports import CarrierScan, World
-from quillpost.tracking.rules import digest, reason_of, status_of
+from quillpost.ports import CarrierDown, CarrierFeed, FileMissing, TooMuch, World
+from quillpost.tracking import closing, store
+from quillpost.tracking.reading import BadRow, NotScans, read
+from quillpost.tracking.rules import Scan
 
 log = structlog.get_logger(__name__)
 
 POLL = "tracking.poll"
+CHUNK = 20_000
+"""Scans that are taken in by one transaction: whole, or after a kill not at all and then again."""
 
-# A barcode may return on another piece after 45 days: a scan means the piece that was newest at its time.
-# That is told by the batch, which gave the code: an order may be placed a year before it is mailed. The day
-# of grace is for carriers' clocks.
-KEEP = sa.text(
+MOST_NAMED = 20
+
+# A piece that the carrier has seen was printed, even if the printer has not said so yet.
+PRINTED = Moves(
     """
-    insert into carrier_scans (digest, tracking, phase, scanned_at, raw, received_at, item_id)
-    select s.digest, s.tracking, s.phase, s.at, cast(s.raw as jsonb), :now,
-           (select i.id from items i join batches b on b.id = i.batch_id
-             where i.tracking = s.tracking and b.created_at <= s.at + interval '1 day'
-             order by b.created_at desc, i.id desc limit 1)
-      from unnest(cast(:digests as bytea[]), cast(:trackings as text[]), cast(:phases as text[]),
-                  cast(:moments as timestamptz[]), cast(:raws as text[]))
-               as s (digest, tracking, phase, at, raw)
-    on conflict (digest) do nothing
-    returning digest, item_id
+    select distinct item_id, 'Printed' as target, cast(null as date) as day, cast(null as text) as reason,
+           cast(null as timestamptz) as seen_at, cast(null as text) as place, false as inferred
+      from scan_steps where previous = 'Processing'
+    """
+)
+ROUND = Moves(
+    """
+    select item_id, target, day, reason, at as seen_at, place, false as inferred
+      from scan_steps where round = :round
     """
 )
 
 
+@dataclass(slots=True)
+class TakenIn:
+    """What came of a file, or of several. `refused` names the first rows that could not be read."""
+
+    rows: int = 0
+    new: int = 0
+    ours: int = 0
+    bad: int = 0
+    moved: Counter[ItemStatus] = field(default_factory=Counter)
+    refused: list[BadRow] = field(default_factory=list)
+
+    def refuse(self, row: BadRow) -> None:
+        self.bad += 1
+        if len(self.refused) < MOST_NAMED:
+            self.refused.append(row)
+
+
 def poll(db: Database, worlds: Mapping[str, World], *, now: datetime) -> None:
-    """Ask every carrier feed what is new, and come back soon while pieces are on their way."""
+    """Take in what every carrier feed has, and come back soon while there is more to come."""
     for world in worlds.values():
-        report = world.carrier.poll(now=now)
+        try:
+            expects_more = _empty(db, world.carrier, now=now)
+        except CarrierDown as down:
+            # The feed is asked again in a minute; the doctor says what is wrong with it.
+            log.warning("tracking.feed_down", mode=world.mode, reason=str(down))
+            continue
         with db.work() as tx:
-            if report.scans:
-                ingest(tx, report.scans, now=now)
-            if report.expects_more:
+            if expects_more:
                 jobs.wake(tx, POLL, at=now + world.poll_every - timedelta(seconds=1))
-        world.carrier.settled(report.receipt)
+            closing.come_soon(tx, world, now=now)
 
 
-def ingest(tx: Tx, scans: Sequence[CarrierScan], *, now: datetime) -> int:
-    """Keep the scans that are new and move their pieces; how many were new."""
-    # Sorted, so that two reports of the same scans meet in the same order.
-    by_digest = dict(sorted(((digest(scan), scan) for scan in scans), key=lambda kept: kept[0]))
-    kept = tx.execute(
-        KEEP,
-        {
-            "digests": list(by_digest),
-            "trackings": [scan.tracking for scan in by_digest.values()],
-            "phases": [scan.phase for scan in by_digest.values()],
-            "moments": [scan.at for scan in by_digest.values()],
-            "raws": [json.dumps(dict(scan.raw)) for scan in by_digest.values()],
-            "now": now,
-        },
-    ).all()
-    scans_of_item: dict[int, list[CarrierScan]] = defaultdict(list)
-    for row in kept:
-        if row.item_id is not None:
-            scans_of_item[row.item_id].append(by_digest[bytes(row.digest)])
-    for history in scans_of_item.values():
-        history.sort(key=lambda scan: scan.at)
-    _take_as_printed(tx, scans_of_item, now=now)
-    _move_in_rounds(tx, scans_of_item, now=now)
-    return len(kept)
+def _empty(db: Database, feed: CarrierFeed, *, now: datetime) -> bool:
+    """Read every file that is there; whether another poll is worth it."""
+    report = feed.poll(now=now)
+    for name in report.names:
+        try:
+            taken = take_in(db, BytesIO(feed.fetch(name)), now=now)
+        except FileMissing:  # another poll has settled it since
+            continue
+        except (NotScans, TooMuch) as reason:
+            feed.refuse(name, str(reason))
+            log.warning("tracking.file_refused", file=name, reason=str(reason))
+            continue
+        feed.settle(name)
+        if taken.bad:
+            first = taken.refused[0]
+            log.warning(
+                "tracking.rows_refused", file=name, rows=taken.bad, row=first.row, reason=first.reason
+            )
+    return report.expects_more
 
 
-def _take_as_printed(tx: Tx, scans_of_item: Mapping[int, list[CarrierScan]], *, now: datetime) -> None:
-    """A piece that the carrier has seen was printed, even if the printer has not said so yet."""
-    seen = [item for item, history in scans_of_item.items() if any(map(status_of, history))]
-    move_items(tx, [Move(item, ItemStatus.PRINTED) for item in seen], now=now)
+def take_in(db: Database, source: BinaryIO, *, now: datetime, into: TakenIn | None = None) -> TakenIn:
+    """Read a carrier's file and store it chunk by chunk, or `NotScans`. Done again, it changes nothing."""
+    taken = into if into is not None else TakenIn()
+    for chunk in _chunks(_scans(read(source), taken)):
+        ingest(db, chunk, now=now, into=taken)
+    return taken
 
 
-def _move_in_rounds(tx: Tx, scans_of_item: Mapping[int, list[CarrierScan]], *, now: datetime) -> None:
-    """First every item's first scan, then the second ones: each status is passed through and told."""
-    for place in range(max(map(len, scans_of_item.values()), default=0)):
-        moves = []
-        for item_id, history in scans_of_item.items():
-            if place < len(history) and (status := status_of(history[place])):
-                scan = history[place]
-                on = scan.at.date() if status is ItemStatus.DELIVERED else None
-                moves.append(Move(item_id, status, on=on, why=reason_of(status, scan)))
-        move_items(tx, moves, now=now)
+def _chunks(scans: Iterator[Scan]) -> Iterator[list[Scan]]:
+    """While the database works on one chunk the next is read."""
+    with ThreadPoolExecutor(1, thread_name_prefix="scans") as reader:
+        ahead = reader.submit(lambda: list(islice(scans, CHUNK)))
+        while chunk := ahead.result():
+            ahead = reader.submit(lambda: list(islice(scans, CHUNK)))
+            yield chunk
+
+
+def _scans(rows: Iterable[Scan | BadRow], taken: TakenIn) -> Iterator[Scan]:
+    for row in rows:
+        taken.rows += 1
+        if isinstance(row, BadRow):
+            taken.refuse(row)
+        else:
+            yield row
+
+
+def ingest(db: Database, scans: Sequence[Scan], *, now: datetime, into: TakenIn | None = None) -> TakenIn:
+    """Keep the scans that are new and move their pieces, in one transaction."""
+    taken = into if into is not None else TakenIn()
+    with db.work() as tx:
+        kept = store.keep(tx, scans, now=now)
+        if kept.ours:
+            outlook = store.plan(tx)
+            if outlook.unprinted:
+                PRINTED.run(tx, {}, now=now)
+            for number in range(1, outlook.rounds + 1):
+                ROUND.run(tx, {"round": number}, now=now)
+            if outlook.inferred:
+                store.confirm_deliveries(tx, now=now)
+            taken.moved.update(store.moved(tx))
+    taken.new += kept.new
+    taken.ours += kept.ours
+    return taken

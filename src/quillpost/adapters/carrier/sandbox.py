@@ -1,68 +1,66 @@
-"""The carrier of testing mode. It knows a piece only by what is on it: the barcode and the name.
+"""The carrier of testing mode: whatever the sandbox printer mails is reported when its time has come.
 
-It collects the jobs that the sandbox printer has mailed and reports each piece's scans when their time
-has come on the fast clock. Asked twice it says the same again, as real feeds do.
+All that will be seen of a job is written down when it is mailed, a file for each report. So a poll looks at
+names alone, and takes the files that are due: a million pieces cost it no more than one.
 """
 
-import hashlib
-from collections.abc import Iterator
-from datetime import datetime, timedelta
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 
-from quillpost.adapters.printing.folder import FolderPartner
-from quillpost.adapters.printing.sandbox import MAILBOX
-from quillpost.ports import CarrierReport, CarrierScan, FileMissing, FileStore
+from quillpost.adapters.carrier.journeys import Chances, event, told_after
+from quillpost.ports import CarrierReport, FileStore, SetAside
 
-# Phase of the mail stream, and how far into the journey it is seen.
-USUAL = (("1", 0.25), ("2", 0.5), ("3a", 0.75), ("4c", 1.0))
-BY_NAME = {
-    "test returned": (("1", 0.25), ("2", 0.5), ("returned", 1.0)),
-    "test rerouted": (("1", 0.25), ("PARS", 0.5), ("2", 0.65), ("3a", 0.8), ("4c", 1.0)),
-    "test lost": (("1", 0.25), ("destroyed", 1.0)),
-}
-LAST_SIGHTING = 1.05
-"""Jitter delays a sighting by at most this share of its time."""
+MAILBOX = "sandbox/mailbox/"
+AT_ONCE = 20
+DUE = "%Y%m%dT%H%M%S.%f"
+NAME = re.compile(r"(\d{8}T\d{6}\.\d{6})-.+\.json")
+
+
+class Mailbox:
+    """Where the sandbox printer drops its jobs."""
+
+    def __init__(self, store: FileStore, chances: Chances, *, journey: timedelta) -> None:
+        self._store = store
+        self._chances = chances
+        self._journey = journey
+
+    def drop(self, reference: str, pieces: Iterable[Mapping[str, object]], *, mailed_at: datetime) -> None:
+        """Mail the pieces. Done again with the same moment, it writes the same files."""
+        reports: dict[int, list[dict[str, str]]] = defaultdict(list)
+        for piece in pieces:
+            if piece["tracking"]:
+                for sighting in self._chances.sightings(piece):
+                    told = event(piece, sighting, mailed_at=mailed_at, journey=self._journey)
+                    reports[sighting.slot].append(told)
+        for slot, events in sorted(reports.items()):
+            due = (mailed_at + told_after(slot, self._journey)).astimezone(UTC)
+            data = json.dumps({"events": events}, ensure_ascii=False).encode()
+            self._store.put(f"{MAILBOX}{due.strftime(DUE)}-{reference}-{slot}.json", data)
 
 
 class SandboxCarrier:
-    def __init__(self, store: FileStore, folder: str, *, journey: timedelta) -> None:
+    def __init__(self, store: FileStore) -> None:
         self._store = store
-        self._jobs = FolderPartner(store, folder)
-        self._journey = journey
 
     def poll(self, *, now: datetime) -> CarrierReport:
-        scans: list[CarrierScan] = []
-        arrived: list[str] = []
-        in_the_mail = False
-        for dropped, mailed_at in self._mailbox():
-            for piece in self._jobs.manifest(dropped.removeprefix(f"{MAILBOX}/")):
-                if piece["tracking"]:
-                    scans.extend(self._sightings(piece, mailed_at, now))
-            if now >= mailed_at + self._journey * LAST_SIGHTING:
-                arrived.append(dropped)
-            else:
-                in_the_mail = True
-        return CarrierReport(scans, receipt=tuple(arrived), expects_more=in_the_mail)
+        today = now.astimezone(UTC).strftime(DUE)
+        names = [key.removeprefix(MAILBOX) for key in self._store.keys(MAILBOX)]
+        names = [name for name in names if NAME.fullmatch(name)]
+        due = [name for name in names if name[: len(today)] <= today][:AT_ONCE]
+        return CarrierReport(due, expects_more=len(names) > len(due))
 
-    def settled(self, receipt: tuple[str, ...]) -> None:
-        for dropped in receipt:
-            self._store.delete(dropped)
+    def fetch(self, name: str) -> bytes:
+        return self._store.get(MAILBOX + name)
 
-    def _mailbox(self) -> Iterator[tuple[str, datetime]]:
-        """Each mailed job and when it was dropped."""
-        for dropped in list(self._store.keys(f"{MAILBOX}/")):
-            try:
-                mailed_at = self._store.get(dropped).decode()
-            except FileMissing:  # another poll has settled it since
-                continue
-            yield dropped, datetime.fromisoformat(mailed_at)
+    def settle(self, name: str) -> None:
+        self._store.delete(MAILBOX + name)
 
-    def _sightings(
-        self, piece: dict[str, object], mailed_at: datetime, now: datetime
-    ) -> Iterator[CarrierScan]:
-        tracking = str(piece["tracking"])
-        jitter = 1 + hashlib.sha256(tracking.encode()).digest()[0] / 255 * (LAST_SIGHTING - 1)
-        for phase, share in BY_NAME.get(str(piece["name"]).lower(), USUAL):
-            at = mailed_at + self._journey * share * jitter
-            if at <= now:
-                raw = {"imb": tracking, "mailPhase": phase, "scanDatetime": at.isoformat()}
-                yield CarrierScan(tracking=tracking, phase=phase, at=at, raw=raw)
+    def refuse(self, name: str, reason: str) -> None:  # noqa: ARG002
+        """It wrote the file itself: a person could do nothing with it."""
+        self._store.delete(MAILBOX + name)
+
+    def set_aside(self) -> Sequence[SetAside]:
+        return ()

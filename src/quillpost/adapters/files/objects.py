@@ -4,8 +4,8 @@ import os
 import re
 import secrets
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from datetime import timedelta
+from contextlib import contextmanager, suppress
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # obstore has this type for checkers alone
 SEGMENT = r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}"
 KEY = re.compile(rf"{SEGMENT}(?:/{SEGMENT})*")
 PREFIX = re.compile(rf"(?:{SEGMENT}/)*(?:{SEGMENT})?")
+DRAFT = re.compile(rf"{SEGMENT}#[0-9]+")
 LONGEST_KEY = 900
 
 RETRY_TIME = timedelta(seconds=15)
@@ -123,6 +124,10 @@ class _Files:
             ]
         return iter(sorted(key for key in found if key.startswith(prefix)))
 
+    def forget_drafts(self, *, before: datetime) -> int:  # noqa: ARG002
+        """Here a write that was not finished leaves nothing."""
+        return 0
+
 
 class _FolderFiles(_Files):
     """Reads, lists and deletes with obstore, and writes by itself.
@@ -157,6 +162,17 @@ class _FolderFiles(_Files):
         with _reaching_storage():
             self._check_root()
         return super().keys(prefix)
+
+    def forget_drafts(self, *, before: datetime) -> int:
+        gone = 0
+        with _reaching_storage():
+            for path in self._root.rglob("*#*"):
+                # A writer may finish, or fail, while we look.
+                with suppress(FileNotFoundError):
+                    if DRAFT.fullmatch(path.name) and path.stat().st_mtime < before.timestamp():
+                        path.unlink()
+                        gone += 1
+        return gone
 
     def _check_root(self) -> None:
         """A folder that went away must not look like an empty one, nor be replaced by one."""

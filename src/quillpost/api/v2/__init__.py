@@ -14,10 +14,12 @@ from quillpost.api.v2 import (
     order_stats,
     orders,
     ping,
+    print_room,
     recipients,
     send,
     stored_send,
     sub_accounts,
+    verdicts,
     webhooks,
 )
 
@@ -32,6 +34,7 @@ routes: list[BaseRoute] = [
         order_stats,
         orders,
         order_changes,
+        verdicts,
         order_items,
         mailing_lists,
         recipients,
@@ -41,6 +44,7 @@ routes: list[BaseRoute] = [
         webhooks,
         sub_accounts,
         account,
+        print_room,
     )
     for route in resource.router.routes
 ]

@@ -27,7 +27,7 @@ from quillpost.api.v2.send_body import (
     schedule,
 )
 from quillpost.api.v2.sending import carry_out, draft_resolved
-from quillpost.api.v2.shapes import order_shape
+from quillpost.api.v2.shapes import order_read_shape
 from quillpost.kit.errors import Invalid
 from quillpost.orders import store
 from quillpost.orders.calls import Faults
@@ -75,7 +75,7 @@ class Replay(Body):
 @router.put(
     "/orders/{order_id}",
     response_model=OrderRead,
-    responses=errors(404, *BODY_ERRORS),
+    responses=errors(402, 404, *BODY_ERRORS),
     summary="Change an order",
 )
 def change_order(
@@ -102,15 +102,21 @@ def change_order(
         indicia = world.indicia[before.mail_class]
         words = new_words(parts.db, tenant(who), before, body.message, studio=parts.studio, indicia=indicia)
         changes = replace(changes, words=words)
-    order = edit(unit.tx, before.id, changes, review=world.review, now=parts.clock())
-    shown = order_shape(request, parts, order) | {"warnings": order.warnings}
-    return answer(shown)
+    order = edit(
+        unit.tx,
+        before.id,
+        changes,
+        review=world.review,
+        needs_credit=world.needs_credit,
+        now=parts.clock(),
+    )
+    return answer(order_read_shape(request, parts, order))
 
 
 @router.post(
     "/orders/{order_id}/replay",
     response_model=SendResponse,
-    responses=errors(404, *BODY_ERRORS),
+    responses=errors(402, 404, *BODY_ERRORS),
     summary="Send an order again",
 )
 def replay_order(

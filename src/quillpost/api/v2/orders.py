@@ -13,7 +13,7 @@ from quillpost.api.needs import AskedPage, InTx, Parts, id_in_path, may
 from quillpost.api.route import PREFIX, V2Route
 from quillpost.api.v2.order_filters import METADATA_PARAMETER, WantedOrders
 from quillpost.api.v2.schemas import orders as schemas
-from quillpost.api.v2.shapes import order_shape, track_shape
+from quillpost.api.v2.shapes import order_read_shape, order_shape, track_shape
 from quillpost.fulfilment.proofs import draw_proof
 from quillpost.orders import reading, service, store
 from quillpost.orders.rules import ItemStatus
@@ -60,7 +60,7 @@ def list_orders(
 def read_order(request: Request, order_id: OrderId, tx: InTx, parts: Parts) -> Response:
     """The order, with `warnings` where something about it deserves a look."""
     order = store.read_order(tx, id_in_path(order_id))
-    return answer(order_shape(request, parts, order) | {"warnings": order.warnings})
+    return answer(order_read_shape(request, parts, order))
 
 
 @router.get(

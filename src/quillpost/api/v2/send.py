@@ -19,6 +19,7 @@ from quillpost.audience.rules import NO_ADDRESS, REPEATED, SAME_ADDRESS, SUPPRES
 from quillpost.orders import sending
 from quillpost.orders.pieces import LETTER, MAGNACARD, NOTECARD, POSTCARD, WINDOWLESS_LETTER, Piece
 from quillpost.orders.preparing import Draft
+from quillpost.pricing import credit
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Send"])
 
@@ -114,7 +115,7 @@ def _offer(offer: Offer) -> None:
             f"/send/{path}",
             operation_id=f"send_{name}",
             response_model=SendResponse | PreviewResponse,
-            responses=errors(*BODY_ERRORS),
+            responses=errors(402, *BODY_ERRORS),
             summary=f"Send {title}",
             description=f"Send {title} to everyone in the audience, or with `preview` = true see how it will"
             f" look.{also('send', piece)}",
@@ -138,9 +139,12 @@ for each in OFFERS:
 
 def _estimate(draft: Draft, who: Caller, parts: Parts) -> dict[str, Any]:
     now = parts.clock()
-    mails_at = sending.due_at(draft, review=parts.worlds[who.mode].review, now=now)
+    world, unpaid = parts.worlds[who.mode], []
+    mails_at = sending.due_at(draft, review=world.review, now=now)
     with parts.db.transaction(tenant(who)) as tx:
         found = sending.reach(tx, who, draft, mails_at=mails_at, lock=False)
+        if world.needs_credit and 0 < found.cents > (has := credit.credit(tx, who.mode)):
+            unpaid = [credit.short_of(has, found.cents)]
     home_price = draft.tariff.unit_cents("US") or 0
     return {
         "message": "OK",
@@ -155,6 +159,6 @@ def _estimate(draft: Draft, who: Caller, parts: Parts) -> dict[str, Any]:
             "leads_fee": 0,
             "authorization_total": found.cents,
             "test_mode": who.is_testing,
-            "warnings": draft.warnings + found.warnings,
+            "warnings": draft.warnings + found.warnings + unpaid,
         },
     }

@@ -59,8 +59,16 @@ def keep_files(draft: Draft, who: Caller, parts: Parts) -> Files:
 
 def place(request: Request, draft: Draft, files: Files, who: Caller, parts: Parts, unit: Unit) -> Response:
     """The second half, in the request's transaction."""
+    world = parts.worlds[who.mode]
     order, found = sending.place(
-        unit.tx, who, parts.shelf, draft, files, review=parts.worlds[who.mode].review, now=parts.clock()
+        unit.tx,
+        who,
+        parts.shelf,
+        draft,
+        files,
+        review=world.review,
+        needs_credit=world.needs_credit,
+        now=parts.clock(),
     )
     shown = send_shape(
         request,

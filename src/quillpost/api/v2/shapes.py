@@ -58,6 +58,11 @@ def order_shape(request: Request, parts: Parts, order: Order) -> dict[str, Any]:
     }
 
 
+def order_read_shape(request: Request, parts: Parts, order: Order) -> dict[str, Any]:
+    """An order by itself: with what deserves a look, or why it is held."""
+    return order_shape(request, parts, order) | {"warnings": order.notices}
+
+
 def front_image(base: str, parts: Parts, order: Order) -> str:
     """The caller's picture, the template's, or that of the front which is printed without one."""
     if order.front_image_url is not None:
@@ -167,10 +172,17 @@ def item_read_shape(item: Item, steps: Sequence[Step]) -> dict[str, Any]:
             "status": step.status.value,
             "previous_status": step.previous and step.previous.value,
             "at": iso(step.at),
+            "place": step.place,
+            "reason": step.reason,
+            "inferred": step.inferred,
         }
         for step in steps
     ]
-    return item_shape(item) | {"order_id": item.order_id, "events": events}
+    return item_shape(item) | {
+        "order_id": item.order_id,
+        "delivery_inferred": item.delivery_inferred,
+        "events": events,
+    }
 
 
 def search_shape(request: Request, parts: Parts, found: Found) -> dict[str, Any]:

@@ -115,7 +115,7 @@ def _offer(offer: Offer) -> None:
         )(store)
         how: dict[str, Any] = {
             "response_model": SendResponse | PreviewResponse | Message,
-            "responses": errors(404, *BODY_ERRORS),
+            "responses": errors(402, 404, *BODY_ERRORS),
             "description": "A second call returns the first answer and sends nothing.",
             "include_in_schema": described,
         }

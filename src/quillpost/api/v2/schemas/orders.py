@@ -58,12 +58,18 @@ ITEM: dict[str, Any] = {
     "giftcard": None,
     "created_at": "2026-05-01T09:30:00Z",
 }
+SAID = {"place": None, "reason": None, "inferred": False}
 EVENTS: list[dict[str, Any]] = [
-    {"status": "Processing", "previous_status": None, "at": "2026-05-01T09:30:00Z"},
-    {"status": "Printed", "previous_status": "Processing", "at": "2026-05-02T08:00:00Z"},
-    {"status": "In Transit", "previous_status": "Printed", "at": "2026-05-03T19:40:00Z"},
-    {"status": "Delivered", "previous_status": "In Transit", "at": "2026-05-06T16:02:11Z"},
+    {"status": "Processing", "previous_status": None, "at": "2026-05-01T09:30:00Z"} | SAID,
+    {"status": "Printed", "previous_status": "Processing", "at": "2026-05-02T08:00:00Z"} | SAID,
+    {"status": "In Transit", "previous_status": "Printed", "at": "2026-05-03T19:40:00Z"}
+    | SAID
+    | {"place": "Austin P&DC, Austin, TX 78710"},
+    {"status": "Delivered", "previous_status": "In Transit", "at": "2026-05-06T16:02:11Z"}
+    | SAID
+    | {"place": "Austin, TX 78701"},
 ]
+READ: dict[str, Any] = {"order_id": 1001, "delivery_inferred": False, "events": EVENTS}
 STATS: dict[str, Any] = {
     "processing": 0,
     "printed": 0,
@@ -214,13 +220,17 @@ class ItemPage(BaseModel):
 class ItemEvent(BaseModel):
     status: ItemStatusName
     previous_status: ItemStatusName | None
-    at: Moment
+    at: Moment = Field(description="When it happened, or when the carrier saw the piece.")
+    place: str | None = Field(description="Where the carrier saw it.")
+    reason: str | None = Field(description="Why it failed, came back or was forwarded.")
+    inferred: bool = Field(description="A delivery that nobody saw: it is taken for granted after some days.")
 
 
 class ItemRead(ItemShape):
-    model_config = ConfigDict(json_schema_extra={"examples": [ITEM | {"order_id": 1001, "events": EVENTS}]})
+    model_config = ConfigDict(json_schema_extra={"examples": [ITEM | READ]})
 
     order_id: int
+    delivery_inferred: bool = Field(description="Nobody saw the delivery; see `events`.")
     events: list[ItemEvent] = Field(description="Where the piece has been, oldest first.")
 
 

@@ -1,0 +1,61 @@
+"""Batches are composed by one worker and by two, in turns: how much faster two are."""
+
+from contextlib import ExitStack
+from itertools import islice
+from statistics import median
+from typing import Any
+
+from benchmarks.fulfil.office import Office
+from quillpost import jobs
+from quillpost.fulfilment.rules import BATCH_SIZE
+from quillpost.fulfilment.steps import COMPOSE, book
+from quillpost.orders.service import SWEEP
+
+BATCHES = 4
+_WORK = ("work", "--queues", "compose", "--concurrency", "1")
+_FULL = "select id from batches where item_count = %s and status = 'new' order by id"
+
+
+def pool(office: Office, order_id: int, rows: int) -> dict[str, Any]:
+    """End the order's review: its pieces become batches. What that takes, and how many they are."""
+    office.admin.execute("update orders set due_at = now() where id = %s", (order_id,))
+    office.tidy()
+    before = office.last_job()
+    with office.parts.db.work() as tx:
+        jobs.defer(tx, SWEEP)
+    with office.running("work", "--queues", "default"):
+        seconds = office.span(SWEEP, before)
+    made, pieces = office.admin.execute("select count(*), sum(item_count) from batches").fetchone() or (0, 0)
+    if pieces != rows:
+        raise RuntimeError(f"Not {rows} pieces are in batches, but {pieces}.")
+    # Each is composed when it is measured, and not before.
+    office.admin.execute("delete from procrastinate_jobs where status = 'todo' and queue_name = 'compose'")
+    return {"batches": made, "rows a second": round(rows / seconds)}
+
+
+def compared(office: Office, *, rounds: int) -> dict[str, Any]:
+    """Pieces a second of one worker and of two; each has composed a batch before it is measured."""
+    waiting = iter([number for (number,) in office.admin.execute(_FULL, (BATCH_SIZE,)).fetchall()])
+    found: dict[int, list[float]] = {1: [], 2: []}
+    for number in range(rounds):
+        for workers in (1, 2) if number % 2 == 0 else (2, 1):
+            with ExitStack() as running:
+                for _ in range(workers):
+                    running.enter_context(office.running(*_WORK))
+                _compose(office, list(islice(waiting, workers)))
+                found[workers].append(_compose(office, list(islice(waiting, BATCHES))))
+    rates = {workers: BATCHES * BATCH_SIZE / median(seconds) for workers, seconds in found.items()}
+    return {
+        "batches": BATCHES,
+        "rounds": rounds,
+        "pieces a second": {f"{workers} at work": round(rate) for workers, rate in rates.items()},
+        "two against one": round(rates[2] / rates[1], 2),
+    }
+
+
+def _compose(office: Office, batches: list[int]) -> float:
+    before = office.last_job()
+    with office.parts.db.work() as tx:
+        for batch_id in batches:
+            book(tx, COMPOSE, batch_id)
+    return office.span(COMPOSE, before)

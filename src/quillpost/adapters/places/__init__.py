@@ -1,0 +1,1 @@
+"""Folders for files that others look into: on this machine, over SFTP, or in the file store."""

@@ -1,0 +1,41 @@
+"""Calls for those who run the service. They see what is every account's, in the mode of their token."""
+
+from collections.abc import Callable, Iterator
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from quillpost.accounts.rules import Caller
+from quillpost.accounts.service import is_operator, tenant
+from quillpost.api.needs import Parts, Unit, caller_of
+from quillpost.database import Tx
+from quillpost.kit.errors import Forbidden
+
+
+def operator(scope: str) -> Callable[[Caller, Parts], Caller]:
+    """An operator whose token has the scope. A token that is limited to a sub account is no operator's."""
+
+    def check(who: Annotated[Caller, Depends(caller_of)], parts: Parts) -> Caller:
+        who.require(scope)
+        with parts.db.transaction(tenant(who)) as tx:
+            if who.sub_account_id is not None or not is_operator(tx, who.account_id):
+                raise Forbidden("Only an operator may do this: use a token of an operator's account.")
+        return who
+
+    return check
+
+
+def service_unit(request: Request, parts: Parts) -> Iterator[Unit]:
+    """The service's own transaction. An endpoint asks for the operator before it asks for this."""
+    with Unit(parts.db.work) as unit:
+        request.state.unit = unit
+        yield unit
+
+
+def service_tx(unit: Annotated[Unit, Depends(service_unit, scope="function")]) -> Tx:
+    return unit.tx
+
+
+MayDecide = Annotated[Caller, Depends(operator("orders:write"))]
+MayLook = Annotated[Caller, Depends(operator("orders:read"))]
+InServiceTx = Annotated[Tx, Depends(service_tx, scope="function")]

@@ -1,0 +1,226 @@
+"""The print room: production batches, what became of them, and what is printed again. For operators."""
+
+from datetime import datetime, timedelta
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from pydantic import WithJsonSchema
+
+from quillpost.api.answers import answer, linked
+from quillpost.api.docs import BODY_ERRORS, errors
+from quillpost.api.needs import AskedPage, Parts, id_in_path
+from quillpost.api.operators import InServiceTx, MayDecide, MayLook
+from quillpost.api.route import PREFIX, V2Route
+from quillpost.api.v2.order_filters import Faults, chosen
+from quillpost.api.v2.print_room_body import Mark, Reprint, Rush
+from quillpost.api.v2.schemas import print_room as schemas
+from quillpost.api.v2.shapes import base_of
+from quillpost.fulfilment import marking, print_room
+from quillpost.fulfilment.rules import reference
+from quillpost.fulfilment.shown import (
+    STATUSES,
+    BatchFilter,
+    BatchShown,
+    find_batch,
+    list_batches,
+    read_batch_shown,
+    read_statement,
+)
+from quillpost.fulfilment.store import Batch
+from quillpost.kit.errors import Invalid
+from quillpost.kit.times import iso
+
+router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Print room"])
+
+FILE_LINK = timedelta(days=1)
+
+BatchId = Annotated[str, Path(description="The batch's id.", json_schema_extra={"type": "integer"})]
+AskedStatus = Annotated[str | None, WithJsonSchema({"type": "string", "enum": list(STATUSES)})]
+AskedFlag = Annotated[str | None, WithJsonSchema({"type": "boolean"})]
+
+
+def batch_filter(
+    who: MayLook,
+    status: Annotated[AskedStatus, Query(description="Only those that stand here.")] = None,
+    is_open: Annotated[
+        AskedFlag, Query(alias="open", description="True: those not in the mail yet; false: the others.")
+    ] = None,
+) -> BatchFilter:
+    faults: Faults = {}
+    status, flag = chosen("status", status, STATUSES, faults), chosen("open", is_open, FLAGS, faults)
+    if faults:
+        raise Invalid(faults)
+    return BatchFilter(mode=who.mode, status=status, is_open=FLAGS[flag] if flag else None)
+
+
+FLAGS = {"true": True, "false": False, "1": True, "0": False}
+
+
+@router.get(
+    "/print/batches",
+    response_model=schemas.BatchPage,
+    responses=errors(422),
+    summary="List production batches, newest first",
+)
+def list_print_batches(
+    request: Request,
+    wanted: Annotated[BatchFilter, Depends(batch_filter)],
+    tx: InServiceTx,
+    asked: AskedPage,
+) -> Response:
+    """Those of the token's mode, whosever pieces are in them."""
+    return linked(request, list_batches(tx, asked, wanted), shape)
+
+
+@router.get(
+    "/print/batches/{batch_id}",
+    response_model=schemas.BatchRead,
+    responses=errors(404),
+    summary="Read a production batch",
+)
+def read_print_batch(request: Request, batch_id: BatchId, who: MayLook, parts: Parts) -> Response:
+    """With its files, its mailing statement, and how many of its pieces stand where."""
+    return _shown(request, parts, id_in_path(batch_id), mode=who.mode)
+
+
+@router.post(
+    "/print/batches/{batch_id}/mark",
+    response_model=schemas.BatchRead,
+    responses=errors(404, *BODY_ERRORS),
+    summary="Say how far a batch is",
+)
+def mark_print_batch(
+    request: Request, batch_id: BatchId, body: Mark, who: MayDecide, parts: Parts
+) -> Response:
+    """What the printer, or whoever stands at the press, knows. Said twice it changes nothing; what is mailed
+    was printed. 409 before the batch was handed to the printer."""
+    marking.mark(
+        parts.db,
+        id_in_path(batch_id),
+        body.status,
+        at=body.moment(),
+        spoiled=body.pieces(),
+        mode=who.mode,
+        now=parts.clock(),
+    )
+    return _shown(request, parts, id_in_path(batch_id), mode=who.mode)
+
+
+@router.post(
+    "/print/batches/{batch_id}/reprint",
+    status_code=201,
+    response_model=schemas.BatchRead,
+    responses=errors(404, *BODY_ERRORS),
+    summary="Print pieces again",
+)
+def reprint_pieces(
+    request: Request, batch_id: BatchId, body: Reprint, who: MayDecide, parts: Parts
+) -> Response:
+    """By `positions`, by a range `from` and `to`, or by `item_ids`: a new batch of these pieces, each under a
+    new barcode. Those printed before are void. 409 where none of them can be printed again."""
+    made = marking.reprint(
+        parts.db,
+        parts.worlds[who.mode],
+        id_in_path(batch_id),
+        body.pieces(),
+        reason=body.reason,
+        now=parts.clock(),
+    )
+    return _shown(request, parts, made.batch_id, mode=who.mode, status=201)
+
+
+@router.post(
+    "/print/batches/{batch_id}/retry",
+    response_model=schemas.BatchRead,
+    responses=errors(404, 409),
+    summary="Try a batch's step again",
+)
+def retry_print_batch(request: Request, batch_id: BatchId, who: MayDecide, parts: Parts) -> Response:
+    """Composing it, handing it over or asking the printer, now: it was given up, or waits for its time."""
+    with parts.db.work() as tx:
+        batch = find_batch(tx, id_in_path(batch_id), mode=who.mode)
+    print_room.retry(parts.db, batch.id)
+    return _shown(request, parts, batch.id, mode=who.mode)
+
+
+@router.post(
+    "/print/rush",
+    response_model=schemas.Rushed,
+    responses=errors(404, *BODY_ERRORS),
+    summary="Let orders go before the others",
+)
+def rush_orders(body: Rush, who: MayDecide, parts: Parts) -> Response:
+    """And without waiting for the daily cut-off. What is printed already is left out of the answer."""
+    rushed = print_room.rush(
+        parts.db, who.mode, body.order_ids, operator_id=who.account_id, now=parts.clock()
+    )
+    return answer({"message": "success", "order_ids": rushed})
+
+
+@router.post(
+    "/print/pool",
+    response_model=schemas.Pooled,
+    responses=errors(409),
+    summary="Make batches of what waits",
+)
+def pool_orders(who: MayDecide, parts: Parts) -> Response:
+    """Now, instead of at the daily cut-off."""
+    return answer(
+        {"message": "success", "orders": print_room.pool_now(parts.db, who.mode, now=parts.clock())}
+    )
+
+
+def _shown(request: Request, parts: Parts, batch_id: int, *, mode: str, status: int = 200) -> Response:
+    with parts.db.work() as tx:
+        shown = read_batch_shown(tx, batch_id, mode=mode)
+    return answer(read_shape(request, parts, shown), status=status)
+
+
+def shape(batch: Batch) -> dict[str, Any]:
+    return {
+        "id": batch.id,
+        "reference": reference(batch.id),
+        "mode": batch.mode,
+        "status": batch.status,
+        "piece": batch.piece,
+        "mail_class": batch.mail_class,
+        "stock": batch.stock,
+        "rush": batch.rush,
+        "reprint_of": batch.reprint_of,
+        "pieces": batch.item_count,
+        "trouble": batch.trouble,
+        "trouble_at": _moment(batch.trouble_at),
+        "created_at": iso(batch.created_at),
+        "composed_at": _moment(batch.composed_at),
+        "handed_at": _moment(batch.handed_at),
+        "acknowledged_at": _moment(batch.acknowledged_at),
+        "printed_at": _moment(batch.printed_at),
+        "mailed_at": _moment(batch.mailed_at),
+        "settled_at": _moment(batch.settled_at),
+    }
+
+
+def read_shape(request: Request, parts: Parts, shown: BatchShown) -> dict[str, Any]:
+    """A batch by itself. Its files may be far: no transaction is open."""
+    expires = parts.clock() + FILE_LINK
+    files = [
+        {
+            "name": file.name,
+            "size": file.size,
+            "sha256": file.sha256,
+            "url": base_of(request)
+            + parts.shelf.path(f"batch-{shown.batch.id}/{file.name}", expires=expires),
+        }
+        for file in shown.files
+    ]
+    return shape(shown.batch) | {
+        "pieces_by_status": shown.pieces,
+        "void": shown.void,
+        "reprints": shown.reprints,
+        "files": files,
+        "statement": read_statement(parts.shelf.store, shown),
+    }
+
+
+def _moment(at: datetime | None) -> str | None:
+    return None if at is None else iso(at)

@@ -1,0 +1,104 @@
+"""`quillpost print held`, `release` and `refuse`: orders that wait for a person's word."""
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from quillpost.cli.ground import opened
+from quillpost.cli.print_words import MOST_LISTED, Machine, Mode, write
+from quillpost.database import Tx
+from quillpost.fulfilment import verdicts
+from quillpost.fulfilment.held import HeldOrder, list_held
+from quillpost.fulfilment.verdicts import LONGEST_REASON
+from quillpost.kit.errors import NotFound, Refused
+from quillpost.kit.paging import PageRequest
+from quillpost.kit.times import iso
+from quillpost.orders.store import read_order
+from quillpost.parts import Parts
+from quillpost.ports import World
+from quillpost.pricing.rules import dollars
+
+Which = Annotated[
+    int, typer.Argument(metavar="ORDER", min=1, max=2**63 - 1, help="The order's number.", show_default=False)
+]
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("held")(show_held)
+    app.command("release")(release)
+    app.command("refuse")(refuse)
+
+
+def show_held(mode: Mode = "live", machine: Machine = False) -> None:
+    """List the paused orders of every account, oldest first."""
+    with opened() as (_, parts), parts.db.work() as tx:
+        page = list_held(tx, mode, PageRequest(per_page=MOST_LISTED))
+    if machine:
+        moments = ("created_at", "paused_at")
+        write([asdict(order) | {at: iso(getattr(order, at)) for at in moments} for order in page.rows])
+        return
+    Console().print(_table(page.rows))
+    if page.total > len(page.rows):
+        typer.echo(f"These are the oldest {len(page.rows):,} of {page.total:,}.")
+
+
+def release(
+    order: Which,
+    reason: Annotated[str, typer.Option(help="Why it may be printed all the same; kept for operators.")] = "",
+) -> None:
+    """Let a paused order go to the press, past the checks that held it."""
+    why = _plain(reason)
+    with opened() as (_, parts), parts.db.work() as tx:
+        world = _world_of(tx, parts, order)
+        verdicts.release(tx, world, order, operator_id=None, reason=why, now=parts.clock())
+    typer.echo(f"Order {order} is released.")
+
+
+def refuse(
+    order: Which, reason: Annotated[str, typer.Option(help="Why it is not printed; the sender reads it.")]
+) -> None:
+    """End an order that is paused or under review; the sender has the money back."""
+    why = _plain(reason)
+    if not why:
+        raise Refused("Give a --reason: the sender reads it.")
+    with opened() as (_, parts), parts.db.work() as tx:
+        world = _world_of(tx, parts, order)
+        verdicts.refuse(tx, world, order, operator_id=None, reason=why, now=parts.clock())
+    typer.echo(f"Order {order} is refused.")
+
+
+def _world_of(tx: Tx, parts: Parts, order_id: int) -> World:
+    """At the command line an order's number is enough, whatever its mode."""
+    try:
+        return parts.worlds[read_order(tx, order_id).mode]
+    except NotFound:
+        raise Refused(f"There is no order {order_id}.") from None
+
+
+def _plain(reason: str) -> str:
+    """The reason without blanks around it, as it can be kept."""
+    if len(reason) > LONGEST_REASON:
+        raise Refused(f"The --reason is too long: at most {LONGEST_REASON} characters, please.")
+    if not reason.isascii() and any("\ud800" <= letter <= "\udfff" for letter in reason):
+        # So Python hands on what a terminal sent in another encoding.
+        raise Refused("The --reason is no UTF-8: write it in another way, please.")
+    return reason.strip()
+
+
+def _table(rows: list[HeldOrder]) -> Table:
+    table = Table("Order", "Account", "Type", "Recipients", "Total", "Paused", "Reasons")
+    for order in rows:
+        table.add_row(
+            str(order.id),
+            Text(order.account_email),
+            order.type,
+            f"{order.recipient_count:,}",
+            dollars(order.grand_total),
+            iso(order.paused_at),
+            Text("\n".join(order.reasons)),
+        )
+    return table

@@ -1,0 +1,27 @@
+"""What every step of fulfilment needs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from quillpost.composition.studio import Studio
+from quillpost.creative.shelf import Shelf
+from quillpost.database import Database
+from quillpost.fulfilment.checks import ReviewLimits
+from quillpost.ports import World
+
+DEFAULT_LIMITS = ReviewLimits()
+
+
+@dataclass(frozen=True, slots=True)
+class Press:
+    db: Database
+    studio: Studio
+    shelf: Shelf
+    worlds: Mapping[str, World]
+    qr_base: str
+    review: ReviewLimits = DEFAULT_LIMITS
+
+    @property
+    def stocks(self) -> dict[str, str]:
+        """The paper of each piece."""
+        return {name: piece.stock for name, piece in self.studio.pieces.items()}

@@ -1,0 +1,229 @@
+"""What the print room says and asks: how far a batch is, what is spoiled, what is printed again."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import sqlalchemy as sa
+import structlog
+
+from quillpost import jobs
+from quillpost.database import Database, Tx
+from quillpost.database.press_tables import batches, order_verdicts
+from quillpost.database.tables import orders
+from quillpost.fulfilment import store
+from quillpost.fulfilment.serials import take_turns
+from quillpost.fulfilment.steps import COMPOSE, NEXT_STEP, POOL, book
+from quillpost.kit.errors import Conflict, Invalid, NotFound
+from quillpost.orders.moves import Moves
+from quillpost.ports import PrintProgress, World
+
+log = structlog.get_logger(__name__)
+
+TRACK = "tracking.poll"
+SPOILED = "Spoiled in printing"
+
+_NOT_SEEN = "cast(null as date) as day, cast(null as timestamptz) as seen_at, cast(null as text) as place"
+
+MARK_PRINTED = Moves(
+    f"""
+    select item_id, 'Printed' as target, cast(null as text) as reason, false as inferred, {_NOT_SEEN}
+      from prints where batch_id = :batch and not superseded
+    """
+)
+MARK_SPOILED = Moves(
+    f"""
+    select p.item_id, 'Failed' as target, s.reason, false as inferred, {_NOT_SEEN}
+      from prints p
+      join unnest(cast(:spoiled as bigint[]), cast(:reasons as text[])) as s (item_id, reason)
+        on s.item_id = p.item_id
+     where p.batch_id = :batch and not p.superseded
+    """
+)
+
+# Only what may still be in the print room: once the carrier has seen a piece, it is in the mail.
+AGAIN = sa.text(
+    """
+    with wanted as (
+        select p.batch_id, p.position, p.item_id, p.edition,
+               p.tracking is not null as has_code, row_number() over (order by p.position) as place
+          from prints p join items i on i.id = p.item_id
+         where p.batch_id = :batch and not p.superseded and i.status in ('Processing', 'Printed')
+           and (p.position = any(cast(:positions as integer[]))
+                or p.item_id = any(cast(:items as bigint[])))),
+    batch as (
+        insert into batches (mode, piece, mail_class, stock, rush, status, item_count, reprint_of,
+                             mailer_id, first_serial, created_at)
+        select b.mode, b.piece, b.mail_class, b.stock, true, 'new', w.pieces, b.id, cast(:mailer_id as text),
+               case when w.has_codes then :next_serial end, :now
+          from batches b, (select count(*) as pieces, bool_or(has_code) as has_codes from wanted) w
+         where b.id = :batch and w.pieces > 0
+        returning id),
+    void as (
+        update prints p set superseded = true from wanted w
+         where (p.batch_id, p.position) = (w.batch_id, w.position)),
+    counted as (
+        update mailers set next_serial = next_serial + (select count(*) from wanted)
+         where mailer_id = :mailer_id and exists (select 1 from wanted)),
+    printed as (
+        insert into prints (batch_id, position, item_id, edition, tracking)
+        select b.id, w.place, w.item_id, w.edition + 1,
+               case when w.has_code then
+                   barcode_of(:code, :mailer_id, cast(:next_serial as bigint) + w.place - 1) end
+          from wanted w, batch b
+        returning batch_id)
+    select batch_id, count(*) as pieces from printed group by batch_id
+    """
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Reprinted:
+    """The batch in which the pieces are printed again, and how many they are."""
+
+    batch_id: int
+    pieces: int
+
+
+def take_progress(db: Database, batch_id: int, progress: PrintProgress, *, now: datetime) -> None:
+    """What the printer, or a person for it, says of the batch. Said twice or late, it changes nothing."""
+    with db.work() as tx:
+        batch = store.read_batch(tx, batch_id, locked=True)
+        if batch.handed_at is None:
+            raise Conflict(
+                "The batch has not been handed to the printer yet. Try again shortly.", retry_after=5
+            )
+        if batch.acknowledged_at is None and _has_any(progress):
+            heard = progress.acknowledged_at or progress.printed_at or progress.mailed_at or now
+            tx.execute(sa.update(batches).where(batches.c.id == batch_id).values(acknowledged_at=heard))
+        _take_spoiled(tx, batch_id, progress, now=now)
+        printed_at, mailed_at = (
+            moment and min(max(moment, batch.handed_at), now)
+            for moment in (progress.printed_at or progress.mailed_at, progress.mailed_at)
+        )
+        # What is in the mail was printed, whether the printer said so or not.
+        if printed_at is not None and store.swap_batch(
+            tx, batch_id, expected="handed", to="printed", now=printed_at
+        ):
+            pieces = MARK_PRINTED.run(tx, {"batch": batch_id}, now=now)
+            log.info("batch.printed", batch=batch_id, pieces=pieces)
+        if mailed_at is not None and store.swap_batch(
+            tx, batch_id, expected="printed", to="mailed", now=mailed_at
+        ):
+            jobs.wake(tx, TRACK, at=now)
+            log.info("batch.mailed", batch=batch_id)
+
+
+def reprint(
+    db: Database,
+    world: World,
+    batch_id: int,
+    *,
+    positions: Sequence[int] = (),
+    item_ids: Sequence[int] = (),
+    reason: str,
+    now: datetime,
+) -> Reprinted:
+    """Print pieces of the batch again, under new barcodes, in a batch of their own; the old ones are void."""
+    with db.work() as tx:
+        batch = store.read_batch(tx, batch_id, locked=True)
+        if batch.handed_at is None:
+            raise Conflict("The batch has not been handed to the printer yet: there is nothing to reprint.")
+        wanted = len(positions) + len(item_ids)
+        serials = take_turns(tx, world.mailer_id, wanted=wanted, now=now)
+        if serials.free < wanted:
+            raise Conflict("The mailer id has too few free barcodes. Wait, or get a second mailer id.")
+        made = tx.execute(
+            AGAIN,
+            {
+                "batch": batch_id,
+                "positions": list(positions),
+                "items": list(item_ids),
+                "mailer_id": world.mailer_id,
+                "next_serial": serials.next,
+                "code": world.service_types[batch.mail_class],
+                "now": now,
+            },
+        ).first()
+        if made is None:
+            raise Conflict(
+                "None of these pieces can be printed again: each is in the mail, has ended, or was"
+                " reprinted already."
+            )
+        book(tx, COMPOSE, made.batch_id, is_urgent=True)
+    log.info("batch.reprinted", batch=batch_id, anew=made.batch_id, pieces=made.pieces, reason=reason)
+    return Reprinted(made.batch_id, made.pieces)
+
+
+def retry(db: Database, batch_id: int) -> None:
+    """Take the batch's present step again, now: it was given up, or waits for its time."""
+    with db.work() as tx:
+        batch = store.read_batch(tx, batch_id, locked=True)
+        step = NEXT_STEP.get(batch.status)
+        if step is None:
+            raise Conflict("The batch is in the mail: there is nothing left to do.")
+        jobs.forget(tx, step, batch_id=batch_id)
+        book(tx, step, batch_id, is_urgent=True)
+
+
+def rush(
+    db: Database, mode: str, order_ids: Sequence[int], *, operator_id: int | None, now: datetime
+) -> list[int]:
+    """Let these orders go before the others, and without waiting for the cut-off; those that still could."""
+    with db.work() as tx:
+        wanted = orders.c.id.in_(order_ids), orders.c.mode == mode
+        known = set(tx.execute(sa.select(orders.c.id).where(*wanted)).scalars())
+        unknown = [number for number in order_ids if number not in known]
+        if unknown:
+            raise Invalid({"order_ids": [f"There is no order {unknown[0]}."]}) if known else NotFound()
+        may = orders.c.status.in_(("reviewing", "paused", "processing")), ~orders.c.rush
+        rushed = tx.execute(
+            sa.update(orders)
+            .where(*wanted, *may)
+            .values(
+                rush=True,
+                pool_at=sa.case((orders.c.pool_at.is_not(None), now)),
+                updated_at=now,
+            )
+            .returning(orders.c.id, orders.c.account_id)
+        ).all()
+        for row in rushed:
+            tx.execute(
+                sa.insert(order_verdicts).values(
+                    account_id=row.account_id,
+                    order_id=row.id,
+                    verdict="rushed",
+                    reasons=[],
+                    reason="",
+                    operator_id=operator_id,
+                    at=now,
+                )
+            )
+        jobs.wake(tx, POOL, at=now)
+    return sorted(row.id for row in rushed)
+
+
+def pool_now(db: Database, mode: str, *, now: datetime) -> int:
+    """Do not wait for the cut-off today; how many orders that brings forward."""
+    with db.work() as tx:
+        early = tx.execute(
+            sa.update(orders).where(orders.c.pool_at > now, orders.c.mode == mode).values(pool_at=now)
+        )
+        jobs.wake(tx, POOL, at=now)
+    return early.rowcount
+
+
+def _has_any(progress: PrintProgress) -> bool:
+    return bool(progress.acknowledged_at or progress.printed_at or progress.mailed_at or progress.spoiled)
+
+
+def _take_spoiled(tx: Tx, batch_id: int, progress: PrintProgress, *, now: datetime) -> None:
+    spoiled = progress.spoiled or {}
+    if spoiled:
+        values = {
+            "batch": batch_id,
+            "spoiled": list(spoiled),
+            "reasons": [why or SPOILED for why in spoiled.values()],
+        }
+        failed = MARK_SPOILED.run(tx, values, now=now)
+        log.info("batch.spoiled", batch=batch_id, pieces=failed)

@@ -1,0 +1,135 @@
+"""Batches as the print room looks at them."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from quillpost.database import Tx
+from quillpost.database.paging import read_page
+from quillpost.database.press_tables import batch_files, batches, prints
+from quillpost.database.tables import items
+from quillpost.fulfilment.production import place_of
+from quillpost.fulfilment.store import Batch, read_batch
+from quillpost.kit.errors import NotFound
+from quillpost.kit.paging import Page, PageRequest
+from quillpost.ports import FileMissing, FileStore
+
+STATUSES = ("new", "composed", "handed", "printed", "mailed")
+STATEMENT = "statement.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchFilter:
+    """Which batches are wanted; what is not said does not matter. An open one is not in the mail yet."""
+
+    mode: str | None = None
+    status: str | None = None
+    is_open: bool | None = None
+    in_trouble: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BatchFile:
+    name: str
+    size: int
+    sha256: str
+
+    @property
+    def content_type(self) -> str:
+        kinds = {"pdf": "application/pdf", "csv": "text/csv; charset=utf-8", "json": "application/json"}
+        return kinds.get(self.name.rpartition(".")[2], "application/octet-stream")
+
+
+@dataclass(frozen=True, slots=True)
+class BatchShown:
+    """A batch with all that is known of it. `pieces` counts by status those that count here; `void` are those
+    that were printed again since, in the batches of `reprints`."""
+
+    batch: Batch
+    files: list[BatchFile]
+    pieces: dict[str, int]
+    void: int
+    reprints: list[int]
+
+
+def list_batches(tx: Tx, asked: PageRequest, wanted: BatchFilter) -> Page[Batch]:
+    """Newest first."""
+    conditions = _conditions(wanted)
+    total = int(tx.execute(sa.select(sa.func.count()).select_from(batches).where(*conditions)).scalar_one())
+    rows = read_page(tx, batches, conditions, asked, total=total)
+    return Page([Batch.of(row) for row in rows], total, asked)
+
+
+def _conditions(wanted: BatchFilter) -> list[sa.ColumnElement[bool]]:
+    conditions = []
+    if wanted.mode is not None:
+        conditions.append(batches.c.mode == wanted.mode)
+    if wanted.status is not None:
+        conditions.append(batches.c.status == wanted.status)
+    if wanted.is_open is True:
+        # What is settled is in the mail; said as well, it is in an index.
+        conditions += [batches.c.settled_at.is_(None), batches.c.status != "mailed"]
+    if wanted.is_open is False:
+        conditions.append(batches.c.status == "mailed")
+    if wanted.in_trouble:
+        conditions.append(batches.c.trouble.is_not(None))
+    return conditions
+
+
+def find_batch(tx: Tx, batch_id: int, *, mode: str | None = None) -> Batch:
+    """The batch, if there is such a one; `mode`, if it is of that mode."""
+    batch = read_batch(tx, batch_id)
+    if mode is not None and batch.mode != mode:
+        raise NotFound
+    return batch
+
+
+def read_batch_shown(tx: Tx, batch_id: int, *, mode: str | None = None) -> BatchShown:
+    batch = find_batch(tx, batch_id, mode=mode)
+    counted = tx.execute(
+        sa.select(items.c.status, prints.c.superseded, sa.func.count().label("pieces"))
+        .join(items, items.c.id == prints.c.item_id)
+        .where(prints.c.batch_id == batch_id)
+        .group_by(items.c.status, prints.c.superseded)
+    ).all()
+    anew = sa.select(batches.c.id).where(batches.c.reprint_of == batch_id).order_by(batches.c.id)
+    return BatchShown(
+        batch,
+        list_files(tx, batch_id),
+        {row.status: row.pieces for row in sorted(counted) if not row.superseded},
+        sum(row.pieces for row in counted if row.superseded),
+        list(tx.execute(anew).scalars()),
+    )
+
+
+def list_files(tx: Tx, batch_id: int) -> list[BatchFile]:
+    rows = tx.execute(
+        sa.select(batch_files).where(batch_files.c.batch_id == batch_id).order_by(batch_files.c.name)
+    )
+    return [BatchFile(row.name, row.size, bytes(row.sha256).hex()) for row in rows]
+
+
+def read_statement(store: FileStore, shown: BatchShown) -> dict[str, Any] | None:
+    """The mailing statement, once the batch is composed. The store may be far: for outside transactions."""
+    if not any(file.name == STATEMENT for file in shown.files):
+        return None
+    try:
+        statement: dict[str, Any] = json.loads(store.get(place_of(shown.batch.id, STATEMENT)))
+    except FileMissing:
+        return None
+    return statement
+
+
+def items_at(tx: Tx, batch_id: int, positions: Sequence[int]) -> dict[int, int]:
+    """Which item lies where in the batch, by the position; what is not there is left out."""
+    at = prints.c.batch_id == batch_id, prints.c.position.in_(positions)
+    return {row.position: row.item_id for row in tx.execute(sa.select(prints).where(*at))}
+
+
+def positions_of(tx: Tx, batch_id: int, item_ids: Sequence[int]) -> dict[int, int]:
+    """Where in the batch the items lie, by their ids; those that do not are left out."""
+    of = prints.c.batch_id == batch_id, prints.c.item_id.in_(item_ids)
+    return {row.item_id: row.position for row in tx.execute(sa.select(prints).where(*of))}

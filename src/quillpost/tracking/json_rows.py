@@ -1,0 +1,190 @@
+"""Scans as JSON: `{"events": [...]}`, whatever the array is called, a bare array, or an object a line."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from quillpost.tracking.source import LONGEST_ROW, BadRow, RawRow
+
+SPACE = re.compile(r"[ \t\r\n,]*")
+NEXT_ROW = re.compile(r"\}[ \t\r\n,]*(?=\{)")
+LONGEST_VALUE = 2_000
+LONGEST_NUMBER = 100
+NO_JSON = "it is not valid JSON"
+
+
+class Window:
+    """The part of the text that is looked at, with at least one row ahead."""
+
+    def __init__(self, pieces: Iterator[str]) -> None:
+        self._pieces = pieces
+        self._has_more = True
+        self.text = ""
+        self.at = 0
+
+    def look(self) -> str:
+        """The next character that is neither space nor comma; nothing at the end."""
+        while True:
+            self._fill()
+            found = SPACE.match(self.text, self.at)
+            self.at = found.end() if found else self.at
+            if self.at < len(self.text):
+                self._fill()
+                return self.text[self.at]
+            if not self._has_more:
+                return ""
+
+    def take(self) -> None:
+        self.at += 1
+
+    def find_next_row(self) -> bool:
+        """Go to the next object that follows another."""
+        while True:
+            if found := NEXT_ROW.search(self.text, self.at):
+                self.at = found.end()
+                return True
+            self.at = max(self.at, len(self.text) - LONGEST_ROW // 2)
+            if not self._has_more:
+                return False
+            self._fill(2 * LONGEST_ROW)
+
+    def _fill(self, wanted: int = LONGEST_ROW) -> None:
+        if len(self.text) - self.at >= wanted or not self._has_more:
+            return
+        ahead = [self.text[self.at :]]
+        length = len(ahead[0])
+        while length < wanted and self._has_more:
+            piece = next(self._pieces, None)
+            if piece is None:
+                self._has_more = False
+            else:
+                ahead.append(piece)
+                length += len(piece)
+        self.text, self.at = "".join(ahead), 0
+
+
+class _Reader:
+    def __init__(self, pieces: Iterator[str]) -> None:
+        self._window = Window(pieces)
+        self._row = 0
+        self._is_odd = False
+        # Numbers stay as they are written: a barcode has more digits than a number can hold.
+        self._decoder = json.JSONDecoder(
+            parse_int=self._whole, parse_float=self._odd, parse_constant=self._odd
+        )
+
+    def _whole(self, text: str) -> str:
+        return text if len(text) <= LONGEST_NUMBER else self._odd(text)
+
+    def _odd(self, text: str) -> str:
+        """A number that the database, or whoever reads it from there, may not take."""
+        self._is_odd = True
+        return text
+
+    def rows(self) -> Iterator[RawRow | BadRow]:
+        window = self._window
+        window.look()
+        # What the first object is, the others are: an envelope of rows, or a row itself.
+        is_wrapped = ARRAY_INSIDE.match(window.text, window.at) is not None
+        while ahead := window.look():
+            if ahead == "[":
+                window.take()
+                yield from self._array()
+            elif ahead != "{":
+                yield BadRow(self._row + 1, "what follows is not JSON")
+                return
+            elif is_wrapped and ARRAY_INSIDE.match(window.text, window.at):
+                yield from self._wrapped()
+            else:
+                yield from self._object()
+
+    def _wrapped(self) -> Iterator[RawRow | BadRow]:
+        """The rows of the array in an object, and past its end."""
+        window = self._window
+        inside = ARRAY_INSIDE.match(window.text, window.at)
+        window.at = inside.end() if inside else window.at
+        yield from self._array()
+        while window.look() not in ("", "}"):
+            if not self._skip_pair():
+                return
+        window.take()
+
+    def _skip_pair(self) -> bool:
+        """Pass over a key and its value behind the array."""
+        window = self._window
+        key = KEY.match(window.text, window.at)
+        if key is None:
+            return False
+        window.at = key.end()
+        window.look()
+        return self._value() is not None
+
+    def _array(self) -> Iterator[RawRow | BadRow]:
+        window = self._window
+        while (ahead := window.look()) not in ("", "]"):
+            if ahead == "{":
+                yield from self._object()
+                continue
+            self._row += 1
+            yield BadRow(self._row, "it is not an object")
+            if self._value() is None and not window.find_next_row():
+                window.at = len(window.text)
+        window.take()
+
+    def _object(self) -> Iterator[RawRow | BadRow]:
+        window = self._window
+        start = window.at
+        self._row += 1
+        found = self._value()
+        if not isinstance(found, dict):
+            yield BadRow(self._row, NO_JSON)
+            if not window.find_next_row():
+                window.at = len(window.text)
+            return
+        raw = window.text[start : window.at]
+        if len(raw) > LONGEST_ROW:
+            yield BadRow(self._row, f"it is longer than {LONGEST_ROW:,} characters")
+            return
+        if self._is_odd or "\\u" in raw or raw.find("{", 1) > 0 or "[" in raw:
+            found = {_plain(name): _storable(value) for name, value in found.items()}
+            raw = json.dumps(found, ensure_ascii=False)
+        yield RawRow(self._row, found, raw)
+
+    def _value(self) -> Any:
+        """The value here, passed over; None if there is none."""
+        window = self._window
+        self._is_odd = False
+        try:
+            value, window.at = self._decoder.raw_decode(window.text, window.at)
+        except (ValueError, RecursionError):
+            return None
+        return value if value is not None else ""
+
+
+KEY = re.compile(r'[ \t\r\n,]*"(?:[^"\\]|\\.){0,200}"\s*:')
+SCALAR = r'(?:"(?:[^"\\]|\\.){0,2000}"|[-+0-9.eE]{1,40}|true|false|null)'
+ARRAY_INSIDE = re.compile(
+    rf'\{{\s*(?:"(?:[^"\\]|\\.){{0,200}}"\s*:\s*{SCALAR}\s*,\s*){{0,30}}"(?:[^"\\]|\\.){{0,200}}"\s*:\s*\[(?=\s*[\]{{])'
+)
+"""An object that begins with some plain values and then has an array of objects."""
+
+
+def json_rows(pieces: Iterator[str]) -> Iterator[RawRow | BadRow]:
+    return _Reader(pieces).rows()
+
+
+def _storable(value: object) -> object:
+    if isinstance(value, str):
+        return _plain(value)
+    if value is None or isinstance(value, bool):
+        return value
+    try:
+        return _plain(json.dumps(value))[:LONGEST_VALUE]
+    except RecursionError:
+        return None
+
+
+def _plain(text: str) -> str:
+    """Without what no database stores: a NUL, or half a character."""
+    return text.replace("\x00", "").encode(errors="replace").decode()

@@ -1,0 +1,25 @@
+"""Batches with a printer, made for tests by real sends."""
+
+from typing import Any
+
+import sqlalchemy as sa
+
+from makers import Account, Clock, carry_on, people
+from quillpost.database.press_tables import batches
+from quillpost.parts import Parts
+
+HOME = {
+    "return_name": "Dana", "return_address": "1 Elm St", "return_city": "Austin", "return_state": "TX",
+    "return_postal_code": "78702",
+}  # fmt: skip
+
+
+def handed(sender: Account, parts: Parts, clock: Clock, how_many: int = 3, **changes: Any) -> int:
+    """The batch of an order to so many, with the printer."""
+    sent = sender.send(recipients=people(how_many), **HOME | changes)
+    assert sent.status_code == 200, sent.text
+    carry_on(parts, clock, seconds=4)
+    with parts.db.work() as tx:
+        found = tx.execute(sa.select(batches).order_by(batches.c.id.desc()).limit(1)).one()
+    assert found.status == "handed", found
+    return int(found.id)

@@ -1,0 +1,138 @@
+"""Orders that are held when their review ends, from the call that made them to the operator's word."""
+
+from io import BytesIO
+
+import pytest
+import sqlalchemy as sa
+from list_keeper import Lister
+from PIL import Image
+from uploads import upload
+
+from direct import TestClient
+from makers import Account, Build, Clock, carry_on, make_operator, people, person
+from quillpost.database.tables import orders
+from quillpost.parts import Parts
+from quillpost.web import create_app
+
+# A 4x6 postcard with its bleed is 6.25 inches wide: 75 dots an inch are 469 pixels.
+SOFT, SHARP = (300, 204), (1875, 1275)
+
+
+def picture(size: tuple[int, int]) -> bytes:
+    file = BytesIO()
+    Image.new("RGB", size, "teal").save(file, "PNG")
+    return file.getvalue()
+
+
+def read(owner: Account, order_id: int) -> tuple[str, list[str]]:
+    order = owner.get(f"/orders/{order_id}").json()
+    return order["status"], order["warnings"]
+
+
+def lowest_dpi(parts: Parts, order_id: int) -> int | None:
+    with parts.db.work() as tx:
+        found: int | None = tx.execute(
+            sa.select(orders.c.lowest_dpi).where(orders.c.id == order_id)
+        ).scalar_one()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("size", "dpi", "is_held"), [(SOFT, 48, True), (SHARP, None, False), (None, None, False)]
+)
+def test_a_blurred_picture_holds_its_order(
+    owner: Account,
+    parts: Parts,
+    clock: Clock,
+    size: tuple[int, int] | None,
+    dpi: int | None,
+    is_held: bool,
+) -> None:
+    template = upload(owner, image=picture(size)).json()["id"] if size else None
+    order_id = owner.send(image_template=template).json()["id"]
+    assert lowest_dpi(parts, order_id) == dpi
+    carry_on(parts, clock, seconds=11)
+    status, warnings = read(owner, order_id)
+    assert (status == "Paused") is is_held
+    assert not is_held or "would print at 48 dpi" in warnings[-1]
+
+
+def test_a_change_of_words_keeps_the_softness_of_the_picture(
+    owner: Account, parts: Parts, clock: Clock
+) -> None:
+    template = upload(owner, image=picture(SOFT)).json()["id"]
+    order_id = owner.send(image_template=template).json()["id"]
+    owner.put(f"/orders/{order_id}", {"message": "Other words"})
+    assert lowest_dpi(parts, order_id) == 48
+    carry_on(parts, clock, seconds=11)
+    assert read(owner, order_id)[0] == "Paused"
+
+
+def test_a_replay_is_looked_at_like_the_first(
+    owner: Account, parts: Parts, clock: Clock, http: TestClient
+) -> None:
+    template = upload(owner, image=picture(SOFT)).json()["id"]
+    first = owner.send(image_template=template).json()["id"]
+    carry_on(parts, clock, seconds=11)
+    make_operator(parts, http).post(f"/orders/{first}/release")
+    carry_on(parts, clock, seconds=40)
+    again = owner.post(f"/orders/{first}/replay").json()["id"]
+    assert lowest_dpi(parts, again) == 48
+    carry_on(parts, clock, seconds=11)
+    assert read(owner, again)[0] == "Paused"
+
+
+def test_a_list_that_grew_longer_words_holds_its_order_and_released_only_they_fail(
+    owner: Account, parts: Parts, clock: Clock, http: TestClient
+) -> None:
+    lister = Lister(owner)
+    friends = lister.make()
+    lister.add(friends, custom1="You won!")
+    large = {"message": "%CUSTOM1|Hello!%", "font_size": "large"}
+    order_id = owner.send(recipients=None, mailing_list_ids=[friends], **large).json()["id"]
+    lister.add(friends, address="9 Oak Ave", custom1="A very long story. " * 15)
+    lister.add(friends, address="8 Oak Ave")
+    carry_on(parts, clock, seconds=11)
+    status, warnings = read(owner, order_id)
+    assert status == "Paused"
+    assert "too long for a 4x6 postcard" in warnings[-1]
+    assert make_operator(parts, http).post(f"/orders/{order_id}/release").status_code == 200
+    carry_on(parts, clock, seconds=40)
+    pieces = owner.get(f"/orders/{order_id}/items").json()["data"]
+    assert [piece["status"] for piece in pieces] == ["Delivered", "Failed", "Delivered"]
+    assert "too long" in pieces[1]["failure"]
+
+
+def test_a_list_of_people_without_addresses_holds_its_order(
+    owner: Account, parts: Parts, clock: Clock
+) -> None:
+    lister = Lister(owner)
+    friends = lister.make()
+    lister.add(friends)
+    for n in range(3):
+        lister.add_email(friends, f"{n}@example.com")
+    order_id = owner.send(recipients=None, mailing_list_ids=[friends], message="Hello!").json()["id"]
+    carry_on(parts, clock, seconds=11)
+    status, warnings = read(owner, order_id)
+    assert status == "Paused"
+    assert "3 of 4 recipients cannot be delivered to, more than 50 %" in warnings[-1]
+    # What was told when it was sent is told still, and first.
+    assert warnings[0].startswith("On the lists 3 recipients are not mailed to:")
+
+
+def test_a_held_order_can_be_cancelled(owner: Account, parts: Parts, clock: Clock) -> None:
+    order_id = owner.send(message="Hello %COMPANY%!", recipients=people(2)).json()["id"]
+    carry_on(parts, clock, seconds=11)
+    assert read(owner, order_id)[0] == "Paused"
+    cancelled = owner.put(f"/orders/{order_id}/cancel").json()["order"]
+    assert (cancelled["status"], cancelled["order_total"]) == ("Cancelled", 0)
+    assert read(owner, order_id) == ("Cancelled", [])
+
+
+def test_nobody_is_held_where_the_operator_asks_for_little(build: Build, clock: Clock) -> None:
+    parts = build(review_unfilled_percent=100)
+    with TestClient(create_app(parts), base_url="http://quillpost.test") as http:
+        sender = make_operator(parts, http)
+        order_id = sender.send(message="Hello %COMPANY%!", recipients=[person()]).json()["id"]
+        carry_on(parts, clock, seconds=11)
+        assert read(sender, order_id)[0] in ("Processing", "Printing")

@@ -1,0 +1,179 @@
+"""`quillpost print held`, `release` and `refuse`."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from operator_commands import Outcome, Quillpost
+from placing import open_account, order_row, place
+from pressing import READY
+
+from makers import Build, Clock, carry_on, people
+from quillpost.database.press_tables import order_verdicts
+from quillpost.database.tables import items
+from quillpost.orders.records import Order
+from quillpost.parts import Parts
+
+Command = Callable[..., Outcome]
+
+UNFILLED = "Hello %COMPANY%!"
+
+
+@pytest.fixture
+def parts(build: Build) -> Parts:
+    return build(**READY, review_seconds=1)
+
+
+@pytest.fixture
+def command(parts: Parts, conninfo: str, tmp_path: Path, quillpost: Quillpost) -> Command:
+    settings = {"home": tmp_path / "home", "database_url": conninfo} | READY
+    return lambda *words: quillpost("print", *words, **settings)
+
+
+def held(parts: Parts, clock: Clock, mode: str = "live", email: str = "owner@example.com") -> Order:
+    """An order that waits for an operator."""
+    order = place(parts, open_account(parts, email, mode), people(2), message=UNFILLED)
+    carry_on(parts, clock, seconds=11)
+    assert status_of(parts, order) == "paused"
+    return order
+
+
+def status_of(parts: Parts, order: Order) -> str:
+    with parts.db.work() as tx:
+        return str(order_row(tx, order).status)
+
+
+def kept_verdicts(parts: Parts) -> list[tuple[Any, ...]]:
+    with parts.db.work() as tx:
+        rows = tx.execute(sa.select(order_verdicts).order_by(order_verdicts.c.id))
+        return [(row.order_id, row.verdict, row.reason, row.operator_id) for row in rows]
+
+
+def test_held_orders_are_listed_as_a_table_and_for_machines(
+    command: Command, parts: Parts, clock: Clock
+) -> None:
+    first, second = held(parts, clock), held(parts, clock, email="[bold]second@example.com")
+    table = command("held")
+    assert (table.code, table.err) == (0, "")
+    for word in ("owner@example.com", "[bold]second@example.com", "postcard", " $2.18 ", "2026-05-04T12:00:"):
+        assert word in table.out
+    told = json.loads(command("held", "--json").out)
+    assert [order["id"] for order in told] == [first.id, second.id]
+    assert told[0] == {
+        "id": first.id,
+        "account_id": first.account_id,
+        "account_email": "owner@example.com",
+        "sub_account_id": None,
+        "type": "postcard",
+        "recipient_count": 2,
+        "grand_total": 218,
+        "created_at": "2026-05-04T12:00:00Z",
+        "paused_at": "2026-05-04T12:00:11Z",
+        "reasons": told[0]["reasons"],
+    }
+    [why] = told[0]["reasons"]
+    assert "%COMPANY%" in why
+    assert why in table.out
+
+
+def test_test_orders_are_listed_when_asked_for(command: Command, parts: Parts, clock: Clock) -> None:
+    order = held(parts, clock, mode="test")
+    assert json.loads(command("held", "--json").out) == []
+    assert [each["id"] for each in json.loads(command("held", "--json", "--mode", "test").out)] == [order.id]
+    assert command("held", "--mode", "tset").code == 2
+
+
+@pytest.mark.parametrize("mode", ["live", "test"])
+def test_an_order_is_released(command: Command, parts: Parts, clock: Clock, mode: str) -> None:
+    order = held(parts, clock, mode)
+    said = command("release", order.id, "--reason", " They like it so. ")
+    assert (said.code, said.out) == (0, f"Order {order.id} is released.\n"), said.err
+    assert status_of(parts, order) == "processing"
+    assert kept_verdicts(parts) == [(order.id, "released", "They like it so.", None)]
+    assert json.loads(command("held", "--json", "--mode", mode).out) == []
+
+
+def test_a_release_needs_no_reason(command: Command, parts: Parts, clock: Clock) -> None:
+    order = held(parts, clock)
+    assert command("release", order.id).code == 0
+    assert kept_verdicts(parts) == [(order.id, "released", "", None)]
+
+
+def test_an_order_is_refused_and_its_sender_told_why(command: Command, parts: Parts, clock: Clock) -> None:
+    order = held(parts, clock)
+    said = command("refuse", order.id, "--reason", "The picture is not yours.")
+    assert (said.code, said.out) == (0, f"Order {order.id} is refused.\n"), said.err
+    with parts.db.work() as tx:
+        row = order_row(tx, order)
+        failures = set(tx.execute(sa.select(items.c.failure)).scalars())
+    assert (row.status, row.order_total) == ("error", 0)
+    assert row.warnings == ["An operator refused this order: The picture is not yours."]
+    assert failures == {"Order refused: The picture is not yours."}
+    assert kept_verdicts(parts) == [(order.id, "refused", "The picture is not yours.", None)]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("release", 999), "There is no order 999."),
+        (("refuse", 999, "--reason", "No"), "There is no order 999."),
+        (("refuse", 1, "--reason", "  "), "Give a --reason: the sender reads it."),
+        (("refuse", 1, "--reason", "x" * 501), "at most 500 characters"),
+        (("release", 1, "--reason", "x" * 501), "at most 500 characters"),
+        (("refuse", 1, "--reason", "caf\udce9"), "The --reason is no UTF-8"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence(
+    command: Command, parts: Parts, clock: Clock, words: tuple[object, ...], told: str
+) -> None:
+    order = held(parts, clock)
+    outcome = command(*words)
+    assert outcome.is_one_sentence()
+    assert told in outcome.err
+    assert (status_of(parts, order), kept_verdicts(parts)) == ("paused", [])
+
+
+@pytest.mark.parametrize(
+    "words", [("refuse", 1), ("release", "x"), ("release", 0), ("release", 2**63), ("release", "1", "2")]
+)
+def test_what_is_no_order_or_gives_no_reason_is_refused(
+    command: Command, parts: Parts, clock: Clock, words: tuple[object, ...]
+) -> None:
+    order = held(parts, clock)
+    assert command(*words).code == 2
+    assert status_of(parts, order) == "paused"
+
+
+def test_an_order_is_decided_once(command: Command, parts: Parts, clock: Clock) -> None:
+    order = held(parts, clock)
+    assert command("release", order.id).code == 0
+    for words in (("release", order.id), ("refuse", order.id, "--reason", "No")):
+        outcome = command(*words)
+        assert outcome.is_one_sentence()
+        assert "Processing" in outcome.err
+    assert len(kept_verdicts(parts)) == 1
+
+
+def test_nothing_is_released_while_live_mail_is_not_ready(
+    parts: Parts, clock: Clock, conninfo: str, tmp_path: Path, quillpost: Quillpost
+) -> None:
+    order = held(parts, clock)
+    unready = {name: value for name, value in READY.items() if name != "mailer_id"}
+    unready |= {"home": str(tmp_path / "home"), "database_url": conninfo}
+    outcome = quillpost("print", "release", order.id, **unready)
+    assert outcome.is_one_sentence()
+    assert "This order cannot be released yet." in outcome.err
+    assert "QUILLPOST_MAILER_ID" in outcome.err
+    assert status_of(parts, order) == "paused"
+
+
+def test_more_orders_than_a_list_takes_are_counted(
+    command: Command, parts: Parts, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, _ = held(parts, clock), held(parts, clock, email="second@example.com")
+    monkeypatch.setattr("quillpost.cli.held_orders.MOST_LISTED", 1)
+    assert command("held").out.endswith("\nThese are the oldest 1 of 2.\n")
+    assert [order["id"] for order in json.loads(command("held", "--json").out)] == [first.id]

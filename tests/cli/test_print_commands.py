@@ -1,0 +1,203 @@
+"""`quillpost print`: what an operator sees and says at the command line."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from operator_commands import Outcome, Quillpost
+from placing import open_account, place
+from pressing import READY, files_of
+
+from makers import Build, Clock, carry_on, people
+from quillpost.database.press_tables import batches, prints
+from quillpost.database.tables import items, orders
+from quillpost.parts import Parts
+
+
+class PrintRoom:
+    """A service with a batch that is with its printer, and the commands beside it."""
+
+    def __init__(self, quillpost: Quillpost, parts: Parts, **settings: object) -> None:
+        self.parts = parts
+        self._quillpost = quillpost
+        self._settings = settings
+
+    def __call__(self, *words: object) -> Outcome:
+        return self._quillpost("print", *words, **self._settings)
+
+    def told(self, *words: object) -> Any:
+        outcome = self(*words, "--json")
+        assert outcome.code == 0, outcome.err
+        return json.loads(outcome.out)
+
+    def column(self, column: sa.ColumnElement[Any]) -> list[Any]:
+        with self.parts.db.work() as tx:
+            return list(tx.execute(sa.select(column).order_by(column.table.c[0])).scalars())  # type: ignore[attr-defined]
+
+
+@pytest.fixture
+def room(build: Build, clock: Clock, conninfo: str, tmp_path: Path, quillpost: Quillpost) -> PrintRoom:
+    parts = build(**READY, review_seconds=1)
+    place(parts, open_account(parts, mode="live"), people(3))
+    carry_on(parts, clock, seconds=12)
+    return PrintRoom(quillpost, parts, home=tmp_path / "home", database_url=conninfo, **READY)
+
+
+def test_batches_are_listed_as_a_table_and_for_machines(room: PrintRoom) -> None:
+    table = room("list")
+    assert (table.code, table.err) == (0, "")
+    assert all(
+        word in table.out for word in ("batch-000001", "live", "handed", "postcard-4x6", "first", " 3 ")
+    )
+    [batch] = room.told("list")
+    assert (batch["id"], batch["reference"], batch["status"]) == (1, "batch-000001", "handed")
+    assert batch["created_at"].startswith("2026-05-04T12:00:")
+    assert room.told("list", "--mode", "test") == room.told("list", "--trouble") == []
+
+
+def test_what_is_in_the_mail_is_listed_when_asked_for(room: PrintRoom) -> None:
+    assert room("mark", 1, "mailed").code == 0
+    assert room.told("list") == []
+    assert [batch["status"] for batch in room.told("list", "--all")] == ["mailed"]
+
+
+def test_a_batch_is_shown_with_files_statement_and_pieces(room: PrintRoom) -> None:
+    shown = room("show", "batch-000001")
+    assert (shown.code, shown.err) == (0, "")
+    told = room.told("show", 1)
+    assert told["pieces_by_status"] == {"Processing": 3}
+    assert told["statement"]["pieces"] == 3
+    for file in told["files"]:
+        assert f" {file['name']} " in shown.out
+        assert file["sha256"] in shown.out
+    assert "Mailing statement" in shown.out
+    assert "Processing" in shown.out
+
+
+def test_a_batch_is_marked_and_spoiled_pieces_fail(room: PrintRoom) -> None:
+    said = room("mark", "batch-000001", "printed", "--piece", 2, "--piece", 3, "--reason", "Torn")
+    assert (said.code, said.out) == (0, "batch-000001 is marked printed.\n")
+    assert sorted(room.column(items.c.status)) == ["Failed", "Failed", "Printed"]
+    assert [why for why in room.column(items.c.failure) if why] == ["Torn", "Torn"]
+    assert room("mark", 1, "mailed", "--at", "2026-06-01T10:00:00").code == 0
+    assert [at.isoformat() for at in room.column(batches.c.mailed_at)] == ["2026-06-01T10:00:00+00:00"]
+    shown = room("show", 1).out
+    assert "2026-06-01T10:00:00Z" in shown
+
+
+def test_a_spoiled_piece_is_named_by_its_item_too(room: PrintRoom) -> None:
+    item = room.column(items.c.id)[0]
+    assert room("mark", 1, "spoiled", "--item", item).code == 0
+    assert room.column(items.c.failure)[0] == "Spoiled in printing"
+
+
+@pytest.mark.parametrize(
+    "which", [("--piece", 1, "--piece", 2), ("--from", 1, "--to", 2), ("--item", 1, "--item", 2)]
+)
+def test_pieces_are_printed_again(room: PrintRoom, which: tuple[object, ...]) -> None:
+    said = room("reprint", 1, *which, "--reason", "Cut askew")
+    assert (said.code, said.out) == (0, "Printed again in batch-000002: 2 pieces.\n"), said.err
+    assert len(set(room.column(prints.c.tracking))) == 5
+    assert "reprint of 1" in room("list").out
+    assert "2, printed again in batch-000002" in room("show", 1).out
+
+
+def test_a_batch_in_trouble_is_shown_and_tried_again(room: PrintRoom) -> None:
+    with room.parts.db.work() as tx:
+        tx.execute(sa.update(batches).values(trouble="The printer does not answer."))
+    assert "The printer does not answer." in room("list", "--trouble").out
+    assert "The printer does not answer." in room("show", 1).out
+    assert room("retry", 1).out == "batch-000001 is tried again.\n"
+
+
+def test_what_waits_for_the_cutoff_is_told_below_the_list(room: PrintRoom) -> None:
+    assert "until" not in room("list").out
+    whose = open_account(room.parts, "second@example.com", mode="live")
+    whom = [place(room.parts, whose, people(each)).id for each in (2, 1, 1)]
+    waits_until = {whom[0]: "2099-05-06 20:00Z", whom[1]: "2099-05-06 20:00Z", whom[2]: "2099-05-07 20:00Z"}
+    with room.parts.db.work() as tx:
+        for order, until in waits_until.items():
+            tx.execute(sa.update(orders).where(orders.c.id == order).values(pool_at=sa.text(f"'{until}'")))
+    told = "3 pieces of 2 orders wait until 2099-05-06 20:00 (UTC), 1 piece of 1 order longer.\n"
+    assert room("list").out.endswith(told)
+    assert "until" not in room("list", "--mode", "test").out
+    assert len(room.told("list")) == 1
+
+
+def test_pieces_that_lie_in_a_batch_do_not_wait_for_one(room: PrintRoom) -> None:
+    with room.parts.db.work() as tx:
+        # As where a mailer had too few barcodes: some are printed, the order waits for the rest.
+        tx.execute(sa.update(orders).values(pool_at=sa.text("'2099-05-06 20:00Z'")))
+        tx.execute(sa.delete(prints).where(prints.c.position == 3))
+    assert room("list").out.endswith("\n1 piece of 1 order waits until 2099-05-06 20:00 (UTC).\n")
+
+
+def test_lost_files_of_a_batch_are_made_again(room: PrintRoom) -> None:
+    before, store = files_of(room.parts, 1), room.parts.shelf.store
+    for key in before:
+        store.delete(key)
+    said = room("remake", "batch-000001")
+    assert (said.code, said.out) == (0, "The files of batch-000001 are made again.\n"), said.err
+    assert files_of(room.parts, 1) == before
+
+
+def test_files_that_would_differ_are_left_alone(room: PrintRoom) -> None:
+    before = files_of(room.parts, 1)
+    with room.parts.db.work() as tx:
+        tx.execute(sa.update(items).values(name="Someone Else"))
+    said = room("remake", 1)
+    assert said.is_one_sentence()
+    assert "batch-000001 is left as it is. " in said.err
+    assert "print.pdf: not the files that were composed." in said.err
+    assert files_of(room.parts, 1) == before
+
+
+def test_what_is_not_composed_is_not_made_again(room: PrintRoom) -> None:
+    with room.parts.db.work() as tx:
+        tx.execute(sa.update(batches).values(status="new", indicia=None, qr_base=None))
+    said = room("remake", 1)
+    assert said.is_one_sentence()
+    assert "has not been composed yet." in said.err
+
+
+def test_orders_are_rushed_and_pooled(room: PrintRoom) -> None:
+    order = place(room.parts, open_account(room.parts, "second@example.com", mode="live"))
+    assert room("rush", order.id).out == f"Rushed: {order.id}.\n"
+    assert room.column(orders.c.rush) == [False, True]
+    assert "rushed already" in room("rush", order.id).out
+    with room.parts.db.work() as tx:
+        tx.execute(
+            sa.update(orders).where(orders.c.id == order.id).values(pool_at=sa.text("now() + '1 day'"))
+        )
+    assert room("pool").out == "No longer waiting for the cut-off: 1 order.\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("show", 99), "There is no batch 99."),
+        (("show", "batch-7"), "batch-7 is no batch"),
+        (("mark", 99, "printed"), "There is no batch 99."),
+        (("mark", 1, "spoiled"), "Name the spoiled pieces"),
+        (("mark", 1, "spoiled", "--piece", 4), "There is no piece 4 in batch 1."),
+        (("mark", 1, "spoiled", "--item", 999), "Item 999 is not in batch 1."),
+        (("mark", 1, "printed", "--at", "2099-01-01"), "This must not lie in the future."),
+        (("remake", 99), "There is no batch 99."),
+        (("reprint", 1, "--reason", "x"), "Say which pieces"),
+        (("reprint", 1, "--reason", "x", "--from", 2), "Give both: from and to."),
+        (("reprint", 1, "--reason", "x", "--from", 2, "--to", 9), "There is no piece 9 in batch 1."),
+        (("rush", 999), "There is no such order in live mode."),
+        (("rush", 1, "--mode", "test"), "There is no such order in test mode."),
+    ],
+)
+def test_what_cannot_be_is_one_sentence(room: PrintRoom, words: tuple[object, ...], told: str) -> None:
+    outcome = room(*words)
+    assert outcome.is_one_sentence()
+    assert told in outcome.err
+
+
+def test_what_is_no_word_of_ours_is_refused(room: PrintRoom) -> None:
+    assert room("mark", 1, "burnt").code == 2
+    assert room.column(batches.c.status) == ["handed"]

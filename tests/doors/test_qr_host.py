@@ -1,0 +1,82 @@
+"""Printed codes outlive the address that is printed in them."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pypdfium2 as pdfium
+import pytest
+import zxingcpp
+from placing import REVIEW
+from pressing import batch_rows, files_of
+
+from direct import TestClient
+from makers import Account, Build, Clock
+from quillpost.accounts import service
+from quillpost.fulfilment import production, review
+from quillpost.parts import Parts
+from quillpost.web import create_app
+
+OLD, NEW = "https://old.example.com", "https://new.example.org"
+DESTINATION = "https://shop.example.com/hi"
+
+
+@contextmanager
+def served(parts: Parts) -> Iterator[TestClient]:
+    """The service as it runs after a start with these parts."""
+    with TestClient(create_app(parts), base_url=parts.base_url, raise_server_exceptions=False) as http:
+        yield http
+
+
+def print_one(parts: Parts, clock: Clock, sender: Account) -> int:
+    """A card with a code goes into a batch of its own, and is composed."""
+    assert sender.send(qrcode_url=DESTINATION).status_code == 200
+    clock.advance(seconds=REVIEW.seconds)
+    review.sweep(parts.press, now=parts.clock())
+    with parts.db.work() as tx:
+        batch = batch_rows(tx)[-1]
+    production.compose(parts.press, batch.id, now=parts.clock())
+    return int(batch.id)
+
+
+def code_on(files: dict[str, bytes]) -> str:
+    """What a phone reads on the only piece."""
+    [print_file] = [content for name, content in files.items() if name.endswith("print.pdf")]
+    document = pdfium.PdfDocument(print_file)
+    pages = [page.render(scale=300 / 72).to_pil() for page in document]
+    document.close()
+    [found] = [code.text for page in pages for code in zxingcpp.read_barcodes(page, zxingcpp.QRCode)]
+    return str(found)
+
+
+@pytest.fixture
+def token(parts: Parts) -> str:
+    with parts.db.work() as tx:
+        now = parts.clock()
+        account_id = service.open_account(tx, email="owner@example.com", name="Dana Whitfield", now=now)
+        return service.mint_token(tx, account_id, mode="test", name="test", now=now)
+
+
+def test_a_new_host_keeps_old_codes_and_files_as_they_are(build: Build, clock: Clock, token: str) -> None:
+    old = build(base_url=OLD)
+    with served(old) as http:
+        first = print_one(old, clock, Account(0, token, http))
+    old.db.close()
+    printed_before = files_of(old, first)
+
+    new = build(base_url=NEW)
+    with served(new) as http:
+        second = print_one(new, clock, Account(0, token, http))
+        codes = [code_on(printed_before), code_on(files_of(new, second))]
+        assert [code.rpartition("/q/")[0] for code in codes] == [OLD, NEW]
+        for code in codes:
+            path = "/q/" + code.rpartition("/q/")[2]
+            # Whichever name the world has for us: DNS may send the old one here for years.
+            for host in (OLD, NEW, "http://10.0.0.7:8025"):
+                answer = http.get(host + path, follow_redirects=False)
+                assert (answer.status_code, answer.headers["location"]) == (302, DESTINATION)
+
+    # Lost before they were handed over, the old batch's files are made again: to the byte, old host and all.
+    for key in printed_before:
+        new.shelf.store.delete(key)
+    production.hand_over(new.press, first, now=new.clock())
+    assert files_of(new, first) == printed_before

@@ -1,0 +1,293 @@
+"""Carriers' files: in every form that they come in, and in forms that nobody intended."""
+
+import csv
+import gzip
+import io
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from quillpost.tracking import source
+from quillpost.tracking.reading import BadRow, NotScans, read, read_bytes
+from quillpost.tracking.rules import Scan
+
+CODE = "00310999999000000017"
+NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
+EVENT = {
+    "eventId": "1",
+    "imb": CODE + "78701123499",
+    "scanDatetime": "2026-05-04T12:00:00Z",
+    "mailPhase": "Phase 2a - Destination MMP Processing",
+    "scanFacilityName": "AUSTIN P&DC",
+    "scanFacilityCity": "AUSTIN",
+    "scanFacilityState": "TX",
+    "scanFacilityZip": "78710",
+}
+
+
+def scans(data: bytes) -> list[Scan]:
+    return [row for row in read_bytes(data) if isinstance(row, Scan)]
+
+
+def bad(data: bytes) -> list[BadRow]:
+    return [row for row in read_bytes(data) if isinstance(row, BadRow)]
+
+
+def as_json(value: Any) -> bytes:
+    return json.dumps(value).encode()
+
+
+FORMS = {
+    "events": as_json({"events": [EVENT, EVENT]}),
+    "another name, and more around it": as_json(
+        {"feedId": 7, "recordCount": "2", "partial": None, "data": [EVENT, EVENT], "trailer": {"of": [1, {}]}}
+    ),
+    "a bare array": as_json([EVENT, EVENT]),
+    "an object a line": as_json(EVENT) + b"\r\n" + as_json(EVENT) + b"\n",
+    "objects one after another": as_json(EVENT) + as_json(EVENT),
+    "arrays one after another": as_json({"events": [EVENT]}) + b"\n" + as_json({"events": [EVENT]}),
+    "bare arrays one after another": as_json([EVENT]) + b"\n" + as_json([EVENT]),
+    "laid out": json.dumps({"events": [EVENT, EVENT]}, indent=4).encode(),
+    "with a mark before it": b"\xef\xbb\xbf  \n" + as_json([EVENT, EVENT]),
+    "sixteen bits": json.dumps([EVENT, EVENT]).encode("utf-16"),
+    "packed": gzip.compress(as_json([EVENT, EVENT])),
+    "packed in two parts": gzip.compress(as_json(EVENT) + b"\n") + gzip.compress(as_json(EVENT)),
+    "a comma too many": b"[" + as_json(EVENT) + b",\n," + as_json(EVENT) + b",]",
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_of_json_is_read(form: str) -> None:
+    found = list(read_bytes(FORMS[form]))
+    assert [type(row) for row in found] == [Scan, Scan]
+    for row in found:
+        assert isinstance(row, Scan)
+        assert row[:3] == (CODE, "2a", NOON)
+        assert row.place == "AUSTIN P&DC, Austin, TX 78710"
+        assert json.loads(row.raw) == EVENT
+
+
+COLUMNS: list[tuple[str, dict[str, Any]]] = [
+    ("lower case", {"imb": CODE, "scandatetime": "2026-05-04T12:00:00Z", "mailphase": "2a"}),
+    (
+        "with underscores",
+        {"IMB_TRACKING_CODE": CODE, "scan_date_time": "2026-05-04 12:00:00", "mail_phase": "2a"},
+    ),
+    (
+        "with spaces",
+        {"IMb Tracking Code": CODE, "SCAN DATETIME": "2026-05-04T12:00:00.000Z", "Mail Phase": "2a"},
+    ),
+    (
+        "both barcodes",
+        {
+            "imb": CODE + "78701",
+            "imbTrackingCode": CODE,
+            "scanDatetime": "2026-05-04T12:00Z",
+            "mailPhase": "2a",
+        },
+    ),
+    (
+        "one of them blank",
+        {
+            "imb": CODE + "787011234",
+            "imbTrackingCode": " ",
+            "scanDatetime": "20260504T120000Z",
+            "mailPhase": "2a",
+        },
+    ),
+    (
+        "digits in groups",
+        {"imb": "00 310 999999 000000017", "scanDatetime": "2026-05-04T12:00:00Z", "mailPhase": "2a"},
+    ),
+    ("a spreadsheet's quote", {"imb": f"'{CODE}", "scanDatetime": "2026-05-04T12:00:00Z", "mailPhase": "2a"}),
+    ("a number", {"imb": int("4" + CODE[1:]), "scanDatetime": "2026-05-04T12:00:00Z", "mailPhase": "2a"}),
+    ("an offset", {"imb": CODE, "scanDatetime": "2026-05-04T07:00:00-05:00", "mailPhase": "2a"}),
+    ("an American time", {"imb": CODE, "scanDatetime": "05/04/2026 12:00:00", "mailPhase": "2a"}),
+    ("an American half day", {"imb": CODE, "scanDatetime": "5/4/2026 12:00 PM", "mailPhase": "2a"}),
+    ("an American zone", {"imb": CODE, "scanDatetime": "05/04/2026 08:00:00 EDT", "mailPhase": "2a"}),
+    (
+        "its own day and time",
+        {"imb": CODE, "scanDate": "05/04/2026", "scanTime": "12:00:00", "mailPhase": "2a"},
+    ),
+    ("an operation alone", {"imb": CODE, "scanDatetime": "2026-05-04T12:00:00Z", "scanEventCode": "893"}),
+    (
+        "much that means nothing",
+        {
+            "imb": CODE,
+            "scanDatetime": "2026-05-04T12:00:00Z",
+            "mailPhase": "2a",
+            "x": {"y": [1e999]},
+            "ü": "\u0000\ud800",
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "event"), COLUMNS, ids=[kind for kind, _ in COLUMNS])
+def test_columns_are_found_however_they_are_spelled(kind: str, event: dict[str, Any]) -> None:
+    [found] = scans(as_json(event).replace(b"Infinity", b"1e999"))
+    code = "4" + CODE[1:] if kind == "a number" else CODE
+    assert found[:3] == (code, "2a", NOON)
+    assert "\\u0000" not in found.raw
+    found.raw.encode()
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+def test_lines_with_a_header_are_read(delimiter: str, mark: bytes) -> None:
+    out = io.StringIO()
+    writer = csv.DictWriter(out, EVENT.keys(), delimiter=delimiter, quoting=csv.QUOTE_ALL)
+    writer.writeheader()
+    writer.writerows([EVENT, EVENT | {"scanFacilityName": f'The "big{delimiter}one"\nin Austin'}])
+    first, second = scans(mark + out.getvalue().encode())
+    assert first[:3] == second[:3] == (CODE, "2a", NOON)
+    assert json.loads(first.raw) == EVENT
+    assert json.loads(second.raw)["scanFacilityName"] == f'The "big{delimiter}one"\nin Austin'
+
+
+def test_the_older_lines_without_a_header_are_read() -> None:
+    lines = f"78710,896,05/04/2026 12:00:00,787011234,{CODE}\r\n\r\n78710,777,05/04/2026 13:00:00,,{CODE}\r\n"
+    first, second = scans(lines.encode())
+    assert first[:3] == (CODE, "3a", NOON)
+    assert first.place == "ZIP 78710"
+    assert second[:3] == (CODE, "operation 777", NOON + timedelta(hours=1))
+    assert json.loads(first.raw)["operationCode"] == "896"
+
+
+def test_rows_that_cannot_be_read_are_named_and_passed_over() -> None:
+    header = "imb,scanDatetime,mailPhase\n"
+    rows = [
+        f"{CODE},2026-05-04T12:00:00Z,1",
+        "123,2026-05-04T12:00:00Z,1",
+        f"{CODE},yesterday,1",
+        f"{CODE},02/30/2026 12:00:00,1",
+        f"{CODE},1850-01-01T00:00:00Z,1",
+        f"{CODE},2026-05-04T12:00:00Z,1,and more",
+        ",2026-05-04T12:00:00Z,1",
+        f"{CODE},,1",
+        f"{CODE},05/04/2026 12:00:00 MOON,1",
+        f"{CODE},2026-05-05T12:00:00Z,2",
+    ]
+    found = list(read_bytes((header + "\n".join(rows)).encode()))
+    assert [row.at.day for row in found if isinstance(row, Scan)] == [4, 5]
+    assert {row.row: row.reason for row in found if isinstance(row, BadRow)} == {
+        3: "its barcode is not 20 or 31 digits",
+        4: "its time cannot be read: write 2026-05-04T12:00:00Z or 05/04/2026 12:00:00",
+        5: "its time does not exist",
+        6: "its time is not between 2000 and 2100",
+        7: "it has 4 columns instead of 3",
+        8: "it has no barcode",
+        9: "it has no time",
+        10: "its time is in a zone that nobody knows: MOON",
+    }
+
+
+@pytest.mark.parametrize(
+    "broken", [b'{"imb": nonsense}', b"7", b"[]", b'{"imb": "12', b"{" * 100_000, b"null"]
+)
+def test_json_that_breaks_off_in_one_row_goes_on_with_the_next(broken: bytes) -> None:
+    good = as_json(EVENT)
+    found = list(read_bytes(b'{"events": [' + good + b"," + broken + b"," + good + b"," + good + b"]}"))
+    assert sum(isinstance(row, Scan) for row in found) >= 2
+    assert any(isinstance(row, BadRow) for row in found)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b" \n ",
+        b"Dear carrier, thank you.",
+        b"name,address\nJane,12 Main St\n",
+        b"{}",
+        b'{"hello": "world"}',
+        b"[1, 2, 3]",
+        b'{"events": "none"}',
+        b"\x89PNG\r\n\x1a\n" + bytes(range(256)),
+        b"\x1f\x8b\x08\x00damaged",
+        gzip.compress(as_json([EVENT] * 100))[:-20],
+    ],
+)
+def test_a_file_that_is_none_is_refused_with_a_sentence(data: bytes) -> None:
+    with pytest.raises(NotScans) as refusal:
+        list(read_bytes(data))
+    assert str(refusal.value).endswith(".")
+
+
+def test_what_follows_and_is_no_json_is_named() -> None:
+    first, second = read_bytes(as_json([EVENT]) + b" and so on")
+    assert isinstance(first, Scan)
+    assert second == BadRow(2, "what follows is not JSON")
+
+
+def test_an_empty_list_of_events_is_no_fault() -> None:
+    assert list(read_bytes(b'{"events": []}')) == list(read_bytes(b"[]")) == []
+
+
+def test_a_file_that_unfolds_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "MOST_BYTES", 1_000_000)
+    bomb = gzip.compress(b"[" + b" " * 30_000_000)
+    with pytest.raises(NotScans, match="larger than 1,000,000 bytes"):
+        list(read_bytes(bomb))
+
+
+@given(st.binary(max_size=2_000))
+@settings(max_examples=300, deadline=None)
+def test_no_bytes_break_the_reader(data: bytes) -> None:
+    for start in (b"", b"[", b'{"events": [', b"imb,scanDatetime\n", b"\x1f\x8b"):
+        try:
+            for row in read_bytes(start + data):
+                assert isinstance(row, Scan | BadRow)
+        except NotScans:
+            pass
+
+
+@given(st.text(max_size=400), st.integers(0, 20), st.integers(1, 3_000))
+@settings(max_examples=200, deadline=None)
+def test_good_rows_are_found_among_any_others(noise: str, before: int, piece: int) -> None:
+    lines = [as_json(EVENT | {"eventId": str(n)}) for n in range(before + 1)]
+    junk = as_json({"junk": noise})
+    data = b"[" + b",".join([*lines, junk, as_json(EVENT)]) + b"]"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(source, "PIECE_BYTES", piece)
+        found = list(read_bytes(data))
+    assert sum(isinstance(row, Scan) for row in found) == before + 2
+    assert sum(isinstance(row, BadRow) for row in found) == 1
+
+
+CELL = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=30)
+
+
+@given(
+    st.lists(st.tuples(CELL, CELL), min_size=1, max_size=30), st.sampled_from(",;\t|"), st.integers(1, 500)
+)
+@settings(max_examples=100, deadline=None)
+def test_valid_lines_are_always_found(cells: list[tuple[str, str]], delimiter: str, piece: int) -> None:
+    out = io.StringIO()
+    writer = csv.writer(out, delimiter=delimiter)
+    writer.writerow(["imb", "scan_datetime", "city", "comment"])
+    writer.writerows([CODE, "2026-05-04T12:00:00Z", city, comment] for city, comment in cells)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(source, "PIECE_BYTES", piece)
+        found = list(read_bytes(out.getvalue().encode()))
+    assert [type(row) for row in found] == [Scan] * len(cells)
+
+
+def test_a_long_file_is_read_piece_by_piece() -> None:
+    data = as_json({"events": [EVENT | {"eventId": str(n)} for n in range(5_000)]})
+    assert len(data) > 4 * source.PIECE_BYTES
+    taken: list[int] = []
+
+    class Watched(io.BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            taken.append(size or 0)
+            return super().read(size)
+
+    rows = read(Watched(data))
+    next(rows)
+    assert sum(taken) <= 3 * source.PIECE_BYTES
+    assert 1 + sum(1 for _ in rows) == 5_000

@@ -1,0 +1,126 @@
+"""A batch's ticket says the same in JSON and in the manner of XJDF."""
+
+import json
+import re
+from datetime import UTC, datetime
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from quillpost.composition.pages.templates import shipped_pieces
+from quillpost.fulfilment.ticket import XJDF, JobTicket, TicketFile, job_ticket, ticket_files
+
+PIECES = shipped_pieces(None)
+MADE = datetime(2026, 5, 4, 12, tzinfo=UTC)
+FILES = [TicketFile.of("print.pdf", b"pdf"), TicketFile.of("manifest.csv", b"csv")]
+
+
+def ticket(piece: str = "postcard-4x6", **changes: object) -> JobTicket:
+    said = {"reference": "batch-000007", "pieces": 4_999, "mail_class": "first", "files": FILES} | changes
+    return job_ticket(PIECES[piece], made_at=MADE, **said)  # type: ignore[arg-type]
+
+
+def in_json(of: JobTicket) -> dict[str, object]:
+    return dict(json.loads(ticket_files(of)["ticket.json"]))
+
+
+def in_xjdf(of: JobTicket) -> ET.Element:
+    return ET.fromstring(ticket_files(of)["ticket.xjdf"])
+
+
+def one(root: ET.Element, path: str) -> dict[str, str]:
+    """The attributes of the one element there."""
+    [found] = root.findall(re.sub(r"/(?=\w)", "/{*}", path))
+    return found.attrib
+
+
+def test_the_json_ticket_says_what_to_print() -> None:
+    assert in_json(ticket()) == {
+        "reference": "batch-000007",
+        "piece": "postcard-4x6",
+        "product": "Postcard",
+        "stock": "14 pt C2S",
+        "pieces": 4_999,
+        "mail_class": "first",
+        "rush": False,
+        "due": None,
+        "made_at": "2026-05-04T12:00:00Z",
+        "reprint_of": None,
+        "sheet_inches": [6.0, 4.0],
+        "finished_inches": [6.0, 4.0],
+        "printed_sides": 2,
+        "envelope_inches": None,
+        "files": [{"name": file.name, "size": 3, "sha256": file.sha256} for file in FILES],
+    }
+
+
+def test_the_xjdf_ticket_says_the_same() -> None:
+    root = in_xjdf(ticket())
+    assert (root.tag, root.attrib["JobID"]) == (f"{{{XJDF}}}XJDF", "batch-000007")
+    product = one(root, "./ProductList/Product")
+    assert (product["Amount"], product["ProductType"]) == ("4999", "Postcard")
+    layout = one(root, ".//LayoutIntent")
+    assert layout == {"Dimensions": "432 288", "FinishedDimensions": "432 288 0", "Sides": "TwoSided"}
+    assert root.find(".//{*}Resource[@ID='stock']").attrib["DescriptiveName"] == "14 pt C2S"  # type: ignore[union-attr]
+    assert one(root, "./GeneralID") == {"IDUsage": "MailClass", "IDValue": "first"}
+    assert one(root, ".//NodeInfo") == {"Priority": "50"}
+
+
+def test_every_file_is_named_with_its_size_and_digest() -> None:
+    root = in_xjdf(ticket())
+    named = [
+        (
+            resource.attrib["DescriptiveName"],
+            resource.find("{*}GeneralID").attrib["IDValue"],  # type: ignore[union-attr]
+            resource.find("{*}RunList/{*}FileSpec").attrib,  # type: ignore[union-attr]
+        )
+        for resource in root.findall("./{*}ResourceSet[@Name='RunList']/{*}Resource")
+    ]
+    assert named == [
+        (
+            "print.pdf",
+            FILES[0].sha256,
+            {"URL": "print.pdf", "MimeType": "application/pdf", "FileSize": "3"},
+        ),
+        (
+            "manifest.csv",
+            FILES[1].sha256,
+            {"URL": "manifest.csv", "MimeType": "text/csv", "FileSize": "3"},
+        ),
+    ]
+
+
+def test_a_rush_is_before_others_and_has_its_time() -> None:
+    rushed = ticket(rush=True, due=datetime(2026, 5, 5, 16, tzinfo=UTC), reprint_of="batch-000003")
+    assert one(in_xjdf(rushed), ".//NodeInfo") == {"Priority": "90", "LastEnd": "2026-05-05T16:00:00Z"}
+    told = in_json(rushed)
+    assert (told["rush"], told["due"], told["reprint_of"]) == (True, "2026-05-05T16:00:00Z", "batch-000003")
+    usages = {
+        each.attrib["IDUsage"]: each.attrib["IDValue"] for each in in_xjdf(rushed).findall("{*}GeneralID")
+    }
+    assert usages["ReprintOf"] == "batch-000003"
+
+
+def test_a_folded_card_has_a_flat_and_a_finished_size_and_an_envelope() -> None:
+    told = in_json(ticket("notecard"))
+    assert (told["sheet_inches"], told["finished_inches"]) == ([8.5, 5.5], [4.25, 5.5])
+    assert told["envelope_inches"] == [5.75, 4.375]
+    layout = one(in_xjdf(ticket("notecard")), ".//LayoutIntent")
+    assert (layout["Dimensions"], layout["FinishedDimensions"]) == ("612 396", "306 396 0")
+    media = in_xjdf(ticket("notecard")).find(".//{*}Resource[@ID='envelope']/{*}Media")
+    assert media is not None
+    assert media.attrib == {"MediaType": "Envelope", "Dimension": "414 315"}
+
+
+@pytest.mark.parametrize("piece", PIECES)
+def test_every_piece_has_a_ticket_and_always_the_same(piece: str) -> None:
+    assert ticket_files(ticket(piece)) == ticket_files(ticket(piece))
+    sides = {1: "OneSided", 2: "TwoSided"}[len(PIECES[piece].sides)]
+    assert one(in_xjdf(ticket(piece)), ".//LayoutIntent")["Sides"] == sides
+
+
+def test_a_stock_of_the_operators_own_cannot_break_the_xml() -> None:
+    odd = ticket(stock='120 lb "cotton" <&> \x01\x0b')
+    stock = in_xjdf(odd).find(".//{*}Resource[@ID='stock']")
+    assert stock is not None
+    assert stock.attrib["DescriptiveName"] == '120 lb "cotton" <&>   '

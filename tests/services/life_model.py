@@ -1,0 +1,200 @@
+"""What should become of orders and their pieces, in plain Python: the model beside the state machine's test.
+
+It knows nothing of the database. What the service chooses freely, as ids and barcodes, it is told.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from quillpost.orders.rules import ENDS, FOLLOWS, ItemStatus, OrderStatus
+
+S = ItemStatus
+HOME = "US"
+UNDER_WAY = (S.PRINTED, S.IN_TRANSIT, S.IN_LOCAL_AREA, S.PROCESSED_FOR_DELIVERY, S.RE_ROUTED)
+NOT_YET_MAILED = (S.PROCESSING, S.PRINTED)
+
+
+@dataclass(eq=False)
+class Piece:
+    id: int
+    country: str
+    cents: int
+    status: ItemStatus
+    is_reserved: bool = False
+    """Its name asks for the failure of its address."""
+    fits: bool = True
+    is_over: bool = False
+    is_inferred: bool = False
+
+    @property
+    def has_ended(self) -> bool:
+        return self.is_over or self.status in ENDS
+
+    def move(self, to: ItemStatus, *, inferred: bool = False) -> None:
+        """One step further, if it may follow; a return outweighs a delivery that nobody saw."""
+        is_corrected = self.is_inferred and to is S.RETURNED_TO_SENDER
+        if self.is_over or not (to in FOLLOWS[self.status] or is_corrected):
+            return
+        self.status, self.is_inferred = to, inferred
+        self.is_over = to is S.PRINTED and self.country != HOME
+
+    def spoil(self) -> None:
+        """What never left the printer can still spoil, for abroad too."""
+        if self.status is S.PRINTED:
+            self.is_over = False
+        self.move(S.FAILED)
+
+    def give_up(self) -> None:
+        """Nobody will see it again: it stays where it was sent on, or was surely delivered."""
+        if self.status is S.RE_ROUTED:
+            self.is_over = True
+        else:
+            self.move(S.DELIVERED, inferred=True)
+
+    def see(self, target: ItemStatus | None) -> None:
+        """The carrier's newest sighting. Whatever it has seen was printed."""
+        if target is None:
+            return
+        if self.status is S.PROCESSING:
+            self.move(S.PRINTED)
+        if self.is_inferred and target is S.DELIVERED:
+            self.is_inferred = False
+        self.move(target)
+
+
+@dataclass(eq=False)
+class Order:
+    id: int
+    mail_class: str
+    pieces: Sequence[Piece]
+    due_at: datetime
+    status: OrderStatus = OrderStatus.REVIEWING
+    pool_at: datetime | None = None
+    rush: bool = False
+
+    @property
+    def has_ended(self) -> bool:
+        return all(piece.has_ended for piece in self.pieces)
+
+    @property
+    def is_doubtful(self) -> bool:
+        """More than half of its people have no address, and the others are not to be mailed unseen."""
+        counted = [piece for piece in self.pieces if not piece.is_reserved]
+        nowhere = sum(piece.status is S.FAILED for piece in counted)
+        return 2 * nowhere > len(counted) and any(piece.status is S.PROCESSING for piece in self.pieces)
+
+    def stop(self, to: OrderStatus) -> None:
+        self.status, self.pool_at = to, None
+        for piece in self.pieces:
+            piece.move(S.FAILED)
+
+    def let_go(self, *, pools_at: datetime, now: datetime) -> None:
+        self.status = OrderStatus.PROCESSING
+        for piece in self.pieces:
+            if piece.is_reserved:
+                piece.move(S.FAILED)
+        if any(piece.status is S.PROCESSING for piece in self.pieces):
+            self.pool_at = max(self.due_at, now if self.rush else pools_at)
+
+
+@dataclass(eq=False)
+class Edition:
+    """A piece as it lies, or will lie, on paper."""
+
+    position: int
+    piece: Piece
+    tracking: str | None
+    is_superseded: bool = False
+
+
+@dataclass(eq=False)
+class Batch:
+    id: int
+    editions: list[Edition]
+    reprint_of: int | None = None
+    status: str = "new"
+    is_handed: bool = False
+
+    @property
+    def counting(self) -> list[Edition]:
+        return [edition for edition in self.editions if not edition.is_superseded]
+
+    def take_out_ended(self) -> None:
+        self.editions = [edition for edition in self.editions if edition.piece.status not in ENDS]
+
+    def draw(self) -> None:
+        """What has ended is not drawn, and what does not fit cannot be."""
+        self.take_out_ended()
+        for edition in self.editions:
+            if not edition.piece.fits:
+                edition.piece.move(S.FAILED)
+        self.take_out_ended()
+
+    def take(self, *, printed: bool, mailed: bool, spoiled: Iterable[Piece]) -> None:
+        """What the printer says of it."""
+        torn = list(spoiled)
+        for edition in self.counting:
+            if edition.piece in torn:
+                edition.piece.spoil()
+        if (printed or mailed) and self.status == "handed":
+            self.status = "printed"
+            for edition in self.counting:
+                edition.piece.move(S.PRINTED)
+        if mailed and self.status == "printed":
+            self.status = "mailed"
+
+    def again(self, positions: Iterable[int]) -> list[Edition]:
+        """Those of these places that can be printed again."""
+        wanted = set(positions)
+        return [e for e in self.counting if e.position in wanted and e.piece.status in NOT_YET_MAILED]
+
+
+@dataclass
+class Model:
+    orders: dict[int, Order] = field(default_factory=dict)
+    batches: dict[int, Batch] = field(default_factory=dict)
+
+    @property
+    def pieces(self) -> dict[int, Piece]:
+        return {piece.id: piece for order in self.orders.values() for piece in order.pieces}
+
+    @property
+    def barcodes(self) -> dict[str, Piece | None]:
+        """Every barcode that was ever given, and the piece it speaks for; an old edition's for none."""
+        return {
+            edition.tracking: None if edition.is_superseded else edition.piece
+            for batch in self.batches.values()
+            for edition in batch.editions
+            if edition.tracking is not None
+        }
+
+    @property
+    def reprintable(self) -> list[Batch]:
+        handed = [batch for batch in self.batches.values() if batch.is_handed]
+        return [batch for batch in handed if batch.again(e.position for e in batch.editions)]
+
+    def orders_of(self, batch: Batch) -> list[Order]:
+        inside = {edition.piece for edition in batch.editions}
+        return [order for order in self.orders.values() if inside & set(order.pieces)]
+
+    def close_ended_orders(self) -> None:
+        """An order that is being made is fulfilled when every piece of it has come to an end."""
+        for order in self.orders.values():
+            if order.status in (OrderStatus.PROCESSING, OrderStatus.PRINTING) and order.has_ended:
+                order.status = OrderStatus.FULFILLED
+
+    def claim_for_pooling(self, *, now: datetime) -> list[Piece]:
+        """The pieces that the next batches are made of."""
+        due = [o for o in self.orders.values() if o.pool_at is not None and o.pool_at <= now]
+        for order in due:
+            order.pool_at = None
+        printed = {e.piece for batch in self.batches.values() for e in batch.editions}
+        pieces = [piece for order in due for piece in order.pieces]
+        return [piece for piece in pieces if piece.status is S.PROCESSING and piece not in printed]
+
+    def in_the_mail(self) -> list[Piece]:
+        """Whom the carrier has and nobody has seen the end of."""
+        mailed = [batch for batch in self.batches.values() if batch.status == "mailed"]
+        pieces = [edition.piece for batch in mailed for edition in batch.counting]
+        return [piece for piece in pieces if piece.status in UNDER_WAY and not piece.is_over]

@@ -1,0 +1,76 @@
+"""Orders on their way through the press, as tests of the services drive them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from placing import REVIEW, place
+
+from makers import Clock
+from quillpost.accounts.rules import Caller
+from quillpost.database import Tx
+from quillpost.database.press_tables import batches, prints
+from quillpost.database.tables import items
+from quillpost.fulfilment import pooling, production, review
+from quillpost.orders.records import Order
+from quillpost.parts import Parts
+
+READY = {
+    "base_url": "https://mail.example.com",
+    "permit_first": "FIRST-CLASS|PERMIT 1",
+    "permit_standard": "PRSRT STD|PERMIT 1",
+    "mailer_id": "123456789",
+    "print_partner": "folder",
+}
+"""Settings with which live mail may be printed."""
+
+
+def sweep(parts: Parts, clock: Clock) -> None:
+    clock.advance(seconds=REVIEW.seconds)
+    review.sweep(parts.press, now=parts.clock())
+
+
+def batch_rows(tx: Tx) -> list[sa.Row[Any]]:
+    return list(tx.execute(sa.select(batches).order_by(batches.c.id)).all())
+
+
+def booked(tx: Tx) -> list[tuple[str, dict[str, int]]]:
+    """The steps of batches that wait to be done."""
+    found = tx.execute(
+        sa.text(
+            """select task_name, args from procrastinate_jobs
+                where status = 'todo' and args ? 'batch_id' order by id"""
+        )
+    )
+    return [(row.task_name, row.args) for row in found]
+
+
+def forget_jobs(parts: Parts) -> None:
+    with parts.db.work() as tx:
+        tx.execute(sa.text("delete from procrastinate_jobs"))
+
+
+def composed_batch(parts: Parts, clock: Clock, who: Caller, whom: Sequence[dict[str, Any]]) -> int:
+    place(parts, who, whom)
+    sweep(parts, clock)
+    with parts.db.work() as tx:
+        [batch] = batch_rows(tx)
+    production.compose(parts.press, batch.id, now=parts.clock())
+    return int(batch.id)
+
+
+def files_of(parts: Parts, batch_id: int) -> dict[str, bytes]:
+    shelf = parts.shelf.store
+    return {key: shelf.get(key) for key in shelf.keys(f"batches/{batch_id}/")}
+
+
+def print_rows(tx: Tx, order: Order) -> list[sa.Row[Any]]:
+    """What lies on paper of the order, in the order of its items."""
+    own = sa.select(prints).join(items, items.c.id == prints.c.item_id).where(items.c.order_id == order.id)
+    return list(tx.execute(own.order_by(items.c.id, prints.c.edition)))
+
+
+def pool(parts: Parts, tx: Tx, *several: Order, mode: str = "test", **how: Any) -> list[int]:
+    """Pool these orders as they stand; the new batches."""
+    ids = [order.id for order in several]
+    return pooling.pool_orders(tx, parts.press.stocks, parts.worlds[mode], ids, now=parts.clock(), **how)

@@ -1,0 +1,110 @@
+"""A live batch on its way to a real partner and back: away, there again, printed, spoiled, mailed."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from partners import Printer, printer_of
+from placing import item_rows, open_account, order_row, place
+from pressing import READY, batch_rows, booked, files_of, forget_jobs, sweep
+
+from makers import Build, Clock, people
+from quillpost.fulfilment import production
+from quillpost.fulfilment.rules import reference
+from quillpost.fulfilment.steps import FOLLOW, HAND_OVER
+from quillpost.orders.records import Order
+from quillpost.parts import Parts
+
+HOME = {"print.pdf", "manifest.csv", "manifest.json", "statement.json"}
+"""What composing keeps in our own store."""
+
+
+@pytest.fixture(params=["local", "sftp", "http"])
+def printer(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Printer]:
+    with printer_of(request.param, tmp_path) as printer:
+        yield printer
+
+
+def composed(build: Build, clock: Clock, printer: Printer) -> tuple[Parts, Order, int]:
+    """A batch of three pieces that is ready for this printer, in the printers' own time: signatures age."""
+    parts = build(**READY | printer.settings)
+    order = place(parts, open_account(parts, mode="live"), people(3))
+    sweep(parts, clock)
+    with parts.db.work() as tx:
+        [batch] = batch_rows(tx)
+    production.compose(parts.press, batch.id, now=parts.clock())
+    clock.advance(seconds=(datetime.now(UTC) - clock.now()).total_seconds())
+    return parts, order, batch.id
+
+
+def test_a_batch_arrives_as_it_was_composed_and_comes_back_mailed(
+    build: Build, clock: Clock, printer: Printer
+) -> None:
+    parts, order, batch_id = composed(build, clock, printer)
+    production.hand_over(parts.press, batch_id, now=parts.clock())
+    name = reference(batch_id)
+    arrived = printer.files(name)
+    kept = {key.rpartition("/")[2]: data for key, data in files_of(parts, batch_id).items()}
+    assert arrived.keys() == HOME | {"ticket.xjdf"}
+    assert {file: arrived[file] for file in HOME} == {file: kept[file] for file in HOME}
+    ticket = printer.ticket(name)
+    assert (ticket["pieces"], ticket["mail_class"]) == (3, "first")
+    assert {file["name"] for file in ticket["files"]} == HOME
+
+    with parts.db.work() as tx:
+        torn = item_rows(tx, order)[1].id
+    printer.says(name, "acknowledged", parts.clock())
+    printer.says(name, "printed", parts.clock(), spoiled={str(torn): "Torn"})
+    production.follow(parts.press, batch_id, now=parts.clock())
+    with parts.db.work() as tx:
+        statuses = [(item.status, item.failure) for item in item_rows(tx, order)]
+        assert statuses == [("Printed", None), ("Failed", "Torn"), ("Printed", None)]
+        assert order_row(tx, order).status == "printing"
+    printer.says(name, "mailed", parts.clock())
+    production.follow(parts.press, batch_id, now=parts.clock())
+    with parts.db.work() as tx:
+        assert [row.status for row in batch_rows(tx)] == ["mailed"]
+
+
+def test_a_partner_that_is_away_is_shown_and_waited_for(build: Build, clock: Clock, printer: Printer) -> None:
+    parts, _, batch_id = composed(build, clock, printer)
+    forget_jobs(parts)
+    printer.go_away()
+    production.hand_over(parts.press, batch_id, now=parts.clock())
+    with parts.db.work() as tx:
+        [batch] = batch_rows(tx)
+        assert (batch.status, bool(batch.trouble), batch.trouble_at) == ("composed", True, parts.clock())
+        assert booked(tx) == [(HAND_OVER, {"batch_id": batch_id})]
+    printer.come_back()
+    production.hand_over(parts.press, batch_id, now=parts.clock())
+    assert printer.jobs() == [reference(batch_id)]
+    forget_jobs(parts)
+    printer.go_away()
+    production.follow(parts.press, batch_id, now=parts.clock())
+    with parts.db.work() as tx:
+        [batch] = batch_rows(tx)
+        assert (batch.status, bool(batch.trouble)) == ("handed", True)
+        assert booked(tx) == [(FOLLOW, {"batch_id": batch_id})]
+    printer.come_back()
+    production.follow(parts.press, batch_id, now=parts.clock())
+    with parts.db.work() as tx:
+        [batch] = batch_rows(tx)
+        assert (batch.status, batch.trouble) == ("handed", None)
+
+
+@pytest.mark.parametrize("printer", ["sftp", "http"], indirect=True)
+def test_a_batch_that_breaks_off_on_its_way_is_handed_over_once(
+    build: Build, clock: Clock, printer: Printer
+) -> None:
+    parts, _, batch_id = composed(build, clock, printer)
+    printer.break_off()
+    production.hand_over(parts.press, batch_id, now=parts.clock())
+    assert printer.jobs() == []
+    with parts.db.work() as tx:
+        assert [row.status for row in batch_rows(tx)] == ["composed"]
+    for _ in range(2):
+        production.hand_over(parts.press, batch_id, now=parts.clock())
+    assert printer.jobs() == [reference(batch_id)]
+    with parts.db.work() as tx:
+        assert [row.status for row in batch_rows(tx)] == ["handed"]

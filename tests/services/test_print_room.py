@@ -1,0 +1,380 @@
+"""What the print room says of batches, and what it prints again."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from placing import balances, item_rows, open_account, order_row, place
+from pressing import READY, batch_rows, booked, composed_batch, files_of, forget_jobs, print_rows, sweep
+
+from makers import Clock, people, person
+from quillpost.accounts.rules import Caller
+from quillpost.database.press_tables import batches, prints
+from quillpost.database.tables import mailing_lists
+from quillpost.fulfilment import print_room, production, store
+from quillpost.kit.errors import Conflict, NotFound, Unavailable
+from quillpost.parts import Parts
+from quillpost.ports import PartnerDown, PrintJob, PrintProgress
+
+
+@pytest.fixture
+def owner(parts: Parts) -> Caller:
+    return open_account(parts)
+
+
+def handed_batch(parts: Parts, clock: Clock, who: Caller, whom: Sequence[dict[str, Any]]) -> int:
+    batch_id = composed_batch(parts, clock, who, whom)
+    production.hand_over(parts.press, batch_id, now=parts.clock())
+    return batch_id
+
+
+def take(parts: Parts, batch_id: int, **progress: Any) -> None:
+    print_room.take_progress(parts.db, batch_id, PrintProgress(**progress), now=parts.clock())
+
+
+def statuses(parts: Parts, batch_id: int) -> list[str]:
+    with parts.db.work() as tx:
+        return [item.status.value for item in store.batch_items(tx, batch_id).values()]
+
+
+def status(parts: Parts, batch_id: int) -> str:
+    with parts.db.work() as tx:
+        return store.read_batch(tx, batch_id).status
+
+
+# Progress
+
+
+def test_a_batch_is_acknowledged_printed_and_mailed(parts: Parts, clock: Clock, owner: Caller) -> None:
+    batch_id = handed_batch(parts, clock, owner, people(2))
+    heard, made, gone = (clock.now() + timedelta(minutes=n) for n in (1, 2, 3))
+    clock.advance(hours=1)
+    take(parts, batch_id, acknowledged_at=heard)
+    assert status(parts, batch_id) == "handed"
+    take(parts, batch_id, printed_at=made)
+    assert (status(parts, batch_id), statuses(parts, batch_id)) == ("printed", ["Printed"] * 2)
+    for _ in range(2):
+        take(parts, batch_id, printed_at=made, mailed_at=gone)
+    with parts.db.work() as tx:
+        batch = store.read_batch(tx, batch_id)
+    assert batch.status == "mailed"
+    assert (batch.acknowledged_at, batch.printed_at, batch.mailed_at) == (heard, made, gone)
+
+
+def test_nobody_mails_in_the_future_or_before_the_batch_was_there(
+    parts: Parts, clock: Clock, owner: Caller
+) -> None:
+    batch_id = handed_batch(parts, clock, owner, [person()])
+    handed = clock.now()
+    clock.advance(hours=1)
+    take(parts, batch_id, printed_at=handed - timedelta(days=400), mailed_at=handed + timedelta(days=400))
+    with parts.db.work() as tx:
+        batch = store.read_batch(tx, batch_id)
+    assert (batch.printed_at, batch.mailed_at) == (handed, clock.now())
+
+
+def test_a_batch_that_the_printer_does_not_have_is_not_printed(
+    parts: Parts, clock: Clock, owner: Caller
+) -> None:
+    batch_id = composed_batch(parts, clock, owner, [person()])
+    with pytest.raises(Conflict, match="not been handed"):
+        take(parts, batch_id, printed_at=clock.now())
+    with pytest.raises(NotFound):
+        take(parts, batch_id + 1, printed_at=clock.now())
+
+
+@pytest.mark.parametrize(("printed_first", "kind"), [(False, "release"), (True, "refund")])
+def test_a_spoiled_piece_fails_and_its_money_returns(
+    parts: Parts, clock: Clock, owner: Caller, printed_first: bool, kind: str
+) -> None:
+    batch_id = handed_batch(parts, clock, owner, people(3))
+    with parts.db.work() as tx:
+        [order] = store.batch_orders(tx, batch_id)
+        torn = store.batch_items(tx, batch_id)[2].id
+    if printed_first:
+        take(parts, batch_id, printed_at=clock.now())
+    for _ in range(2):
+        take(parts, batch_id, spoiled={torn: "Torn", 999_999: "Nobody's"})
+    take(parts, batch_id, printed_at=clock.now())
+    assert statuses(parts, batch_id) == ["Printed", "Failed", "Printed"]
+    with parts.db.work() as tx:
+        row = order_row(tx, order)
+        books = balances(tx, order)
+        moved = tx.execute(sa.text("select kind from ledger_moves order by id")).scalars().all()
+    assert books == {"credit": -row.order_total, "held": 0, "earned": row.order_total}
+    assert moved.count(kind) == 1
+
+
+def test_what_was_printed_for_abroad_can_still_spoil(parts: Parts, clock: Clock, owner: Caller) -> None:
+    """Its way was over with the printing; what never left the printer is given back all the same."""
+    abroad = person(address="3 Rue Haute", city="Paris", province=None, postal_code="75001", country="FR")
+    batch_id = handed_batch(parts, clock, owner, [abroad])
+    with parts.db.work() as tx:
+        [order] = store.batch_orders(tx, batch_id)
+        piece = store.batch_items(tx, batch_id)[1].id
+    take(parts, batch_id, printed_at=clock.now())
+    with parts.db.work() as tx:
+        assert (order_row(tx, order).status, order_row(tx, order).n_over) == ("fulfilled", 1)
+    for _ in range(2):
+        take(parts, batch_id, spoiled={piece: "Torn"})
+    assert statuses(parts, batch_id) == ["Failed"]
+    with parts.db.work() as tx:
+        row = order_row(tx, order)
+        assert (row.status, row.n_over, row.n_failed, row.order_total) == ("fulfilled", 0, 1, 0)
+        assert balances(tx, order) == {"credit": 0, "held": 0, "earned": 0}
+
+
+# Printing again
+
+
+def test_a_reprint_is_a_batch_of_its_own_under_new_barcodes(
+    parts: Parts, clock: Clock, owner: Caller
+) -> None:
+    batch_id = handed_batch(parts, clock, owner, people(4))
+    world = parts.worlds["test"]
+    made = print_room.reprint(parts.db, world, batch_id, positions=[2, 3], reason="Smudged", now=clock.now())
+    assert made.pieces == 2
+    with parts.db.work() as tx:
+        anew = store.read_batch(tx, made.batch_id)
+        old, new = store.batch_items(tx, batch_id), store.batch_items(tx, made.batch_id)
+        assert ("fulfilment.compose", {"batch_id": made.batch_id}) in booked(tx)
+    assert (anew.reprint_of, anew.rush, anew.item_count, anew.piece) == (batch_id, True, 2, "postcard-4x6")
+    assert [item.id for item in new.values()] == [old[2].id, old[3].id]
+    codes = [item.tracking for item in (*old.values(), *new.values())]
+    assert len(set(codes)) == 6
+    for step in (production.compose, production.hand_over):
+        step(parts.press, made.batch_id, now=clock.now())
+    take(parts, batch_id, printed_at=clock.now())
+    assert statuses(parts, batch_id) == ["Printed", "Processing", "Processing", "Printed"]
+    take(parts, made.batch_id, printed_at=clock.now())
+    assert statuses(parts, batch_id) == ["Printed"] * 4
+    with parts.db.work() as tx:
+        captured = tx.execute(
+            sa.text("select sum(cents) from ledger_moves where kind = 'capture'")
+        ).scalar_one()
+        assert captured == sum(row.price_cents for row in item_rows(tx, store.batch_orders(tx, batch_id)[0]))
+
+
+def test_a_piece_is_reprinted_by_its_number_and_once(parts: Parts, clock: Clock, owner: Caller) -> None:
+    batch_id = handed_batch(parts, clock, owner, people(2))
+    world = parts.worlds["test"]
+    with parts.db.work() as tx:
+        first = store.batch_items(tx, batch_id)[1].id
+    print_room.reprint(parts.db, world, batch_id, item_ids=[first], reason="Lost", now=clock.now())
+    with pytest.raises(Conflict, match="None of these pieces"):
+        print_room.reprint(parts.db, world, batch_id, item_ids=[first], reason="Lost", now=clock.now())
+    with parts.db.work() as tx:
+        rows = tx.execute(sa.select(prints).where(prints.c.item_id == first).order_by(prints.c.edition)).all()
+    assert [(row.edition, row.superseded) for row in rows] == [(0, True), (1, False)]
+
+
+def test_what_has_ended_or_was_seen_by_the_carrier_is_not_printed_again(
+    parts: Parts, clock: Clock, owner: Caller
+) -> None:
+    batch_id = handed_batch(parts, clock, owner, people(3))
+    with parts.db.work() as tx:
+        inside = store.batch_items(tx, batch_id)
+        tx.execute(sa.text("update items set status = 'In Transit' where id = :i"), {"i": inside[2].id})
+    take(parts, batch_id, spoiled={inside[1].id: ""})
+    made = print_room.reprint(
+        parts.db, parts.worlds["test"], batch_id, positions=[1, 2, 3], reason="Jam", now=clock.now()
+    )
+    with parts.db.work() as tx:
+        assert [item.id for item in store.batch_items(tx, made.batch_id).values()] == [inside[3].id]
+
+
+def test_a_batch_that_is_not_printed_yet_has_nothing_to_print_again(
+    parts: Parts, clock: Clock, owner: Caller
+) -> None:
+    batch_id = composed_batch(parts, clock, owner, [person()])
+    with pytest.raises(Conflict, match="nothing to reprint"):
+        print_room.reprint(
+            parts.db, parts.worlds["test"], batch_id, positions=[1], reason="Early", now=clock.now()
+        )
+
+
+def test_a_reprint_is_no_second_send_of_its_list(parts: Parts, clock: Clock, owner: Caller) -> None:
+    batch_id = composed_batch(parts, clock, owner, people(2))
+    with parts.db.work() as tx:
+        a_list = tx.execute(
+            sa.insert(mailing_lists)
+            .values(
+                account_id=owner.account_id, type="manual", description="All", is_suppression_list=False,
+                processed=True, total_recipients=2, total_sends=0, total_scans=0, unique_scans=0,
+                created_at=clock.now(), updated_at=clock.now(),
+            )
+            .returning(mailing_lists.c.id)
+        ).scalar_one()  # fmt: skip
+        tx.execute(sa.text("update items set mailing_list_id = :l"), {"l": a_list})
+    production.hand_over(parts.press, batch_id, now=clock.now())
+    made = print_room.reprint(
+        parts.db, parts.worlds["test"], batch_id, positions=[1], reason="Jam", now=clock.now()
+    )
+    for step in (production.compose, production.hand_over):
+        step(parts.press, made.batch_id, now=clock.now())
+    with parts.db.work() as tx:
+        assert tx.execute(sa.select(mailing_lists.c.total_sends)).scalar_one() == 2
+
+
+# Trouble
+
+
+class Moody:
+    """A printer that is down until it is told otherwise."""
+
+    def __init__(self) -> None:
+        self.is_down = True
+        self.jobs: list[str] = []
+
+    def submit(self, job: PrintJob, *, now: Any) -> None:
+        self._answer()
+        self.jobs.append(job.reference)
+
+    def progress(self, reference: str, *, now: Any) -> PrintProgress:
+        self._answer()
+        return PrintProgress(printed_at=now)
+
+    def _answer(self) -> None:
+        if self.is_down:
+            raise PartnerDown("The print shop does not answer.")
+
+
+def test_a_printer_that_is_down_is_waited_for_and_shown(parts: Parts, clock: Clock, owner: Caller) -> None:
+    printer = Moody()
+    worlds = {"test": replace(parts.worlds["test"], printer=printer)}
+    press = replace(parts.press, worlds=worlds)
+    batch_id = composed_batch(parts, clock, owner, [person()])
+    since = clock.now()
+    waits = []
+    for _ in range(4):
+        forget_jobs(parts)
+        production.hand_over(press, batch_id, now=clock.now())
+        with parts.db.work() as tx:
+            batch = store.read_batch(tx, batch_id)
+            booked_at = tx.execute(sa.text("select scheduled_at from procrastinate_jobs")).scalar_one()
+        assert (batch.status, batch.trouble) == ("composed", "The print shop does not answer.")
+        assert batch.trouble_at == since
+        waits.append(booked_at - clock.now())
+        clock.advance(minutes=20)
+    assert waits == sorted(waits)
+    assert waits[-1] == production.LONGEST_WAIT
+    printer.is_down = False
+    production.hand_over(press, batch_id, now=clock.now())
+    with parts.db.work() as tx:
+        batch = store.read_batch(tx, batch_id)
+    assert (batch.status, batch.trouble, batch.trouble_at) == ("handed", None, None)
+    assert len(printer.jobs) == 1
+
+
+def test_a_printer_that_goes_down_later_is_waited_for_too(parts: Parts, clock: Clock, owner: Caller) -> None:
+    printer = Moody()
+    printer.is_down = False
+    press = replace(parts.press, worlds={"test": replace(parts.worlds["test"], printer=printer)})
+    batch_id = composed_batch(parts, clock, owner, [person()])
+    production.hand_over(press, batch_id, now=clock.now())
+    printer.is_down = True
+    production.follow(press, batch_id, now=clock.now())
+    with parts.db.work() as tx:
+        assert store.read_batch(tx, batch_id).trouble == "The print shop does not answer."
+        assert ("fulfilment.follow", {"batch_id": batch_id}) in booked(tx)
+    printer.is_down = False
+    production.follow(press, batch_id, now=clock.now())
+    with parts.db.work() as tx:
+        batch = store.read_batch(tx, batch_id)
+    assert (batch.status, batch.trouble) == ("printed", None)
+
+
+def test_nothing_is_handed_over_once_the_service_is_no_longer_ready(build: Any, clock: Clock) -> None:
+    parts = build(**READY)
+    place(parts, open_account(parts, mode="live"))
+    sweep(parts, clock)
+    with parts.db.work() as tx:
+        [batch] = batch_rows(tx)
+    production.compose(parts.press, batch.id, now=clock.now())
+    unready = replace(parts.worlds["live"], gaps=("The permit has lapsed.",))
+    press = replace(parts.press, worlds={"live": unready})
+    production.hand_over(press, batch.id, now=clock.now())
+    with parts.db.work() as tx:
+        waiting = store.read_batch(tx, batch.id)
+    assert (waiting.status, waiting.trouble) == ("composed", "The permit has lapsed.")
+    assert list(parts.shelf.store.keys("print-jobs/")) == []
+
+
+def test_a_step_that_was_given_up_is_taken_again(parts: Parts, clock: Clock, owner: Caller) -> None:
+    batch_id = composed_batch(parts, clock, owner, [person()])
+    with parts.db.work() as tx:
+        tx.execute(sa.text("update procrastinate_jobs set status = 'failed' where args ? 'batch_id'"))
+        assert booked(tx) == []
+    print_room.retry(parts.db, batch_id)
+    with parts.db.work() as tx:
+        assert booked(tx) == [("fulfilment.hand_over", {"batch_id": batch_id})]
+        given_up = "select count(*) from procrastinate_jobs where status = 'failed' and task_name = :task"
+        assert tx.execute(sa.text(given_up), {"task": "fulfilment.hand_over"}).scalar_one() == 0
+    with parts.db.work() as tx:
+        tx.execute(sa.update(batches).values(status="mailed"))
+    with pytest.raises(Conflict, match="in the mail"):
+        print_room.retry(parts.db, batch_id)
+
+
+# The same bytes again
+
+
+def test_files_are_made_again_to_the_byte_whatever_became_of_the_pieces(
+    parts: Parts, clock: Clock, owner: Caller
+) -> None:
+    batch_id = handed_batch(parts, clock, owner, people(4))
+    before = files_of(parts, batch_id)
+    with parts.db.work() as tx:
+        inside = store.batch_items(tx, batch_id)
+    take(parts, batch_id, spoiled={inside[1].id: "Torn"})
+    world = parts.worlds["test"]
+    print_room.reprint(parts.db, world, batch_id, positions=[2], reason="Smudged", now=clock.now())
+    take(parts, batch_id, printed_at=clock.now(), mailed_at=clock.now())
+    for key in before:
+        parts.shelf.store.delete(key)
+    clock.advance(days=30)
+    # Another address for QR codes, another postage mark: what lies on paper stays as it was.
+    elsewhere = replace(
+        parts.press,
+        qr_base="https://elsewhere.example.com",
+        worlds={"test": replace(world, indicia={"first": ("OTHER",), "standard": ("OTHER",)})},
+    )
+    production.remake(elsewhere, batch_id)
+    assert files_of(parts, batch_id) == before
+
+
+def test_files_that_would_differ_are_not_put_in_the_place_of_the_true_ones(
+    parts: Parts, clock: Clock, owner: Caller
+) -> None:
+    batch_id = composed_batch(parts, clock, owner, people(2))
+    before = files_of(parts, batch_id)
+    with parts.db.work() as tx:
+        tx.execute(sa.text("update items set name = 'Someone Else'"))
+    with pytest.raises(Unavailable, match=r"print\.pdf: not the files that were composed"):
+        production.remake(parts.press, batch_id)
+    assert files_of(parts, batch_id) == before
+
+
+def test_what_was_never_composed_cannot_be_made_again(parts: Parts, clock: Clock, owner: Caller) -> None:
+    place(parts, owner)
+    sweep(parts, clock)
+    with parts.db.work() as tx:
+        [batch] = batch_rows(tx)
+    with pytest.raises(Unavailable, match="not been composed"):
+        production.remake(parts.press, batch.id)
+
+
+def test_a_batch_counts_what_is_printed_of_it(parts: Parts, clock: Clock, owner: Caller) -> None:
+    order = place(parts, owner, people(3))
+    sweep(parts, clock)
+    with parts.db.work() as tx:
+        [batch] = batch_rows(tx)
+        gone = store.batch_items(tx, batch.id)[2].id
+        tx.execute(sa.text("update items set status = 'Failed' where id = :i"), {"i": gone})
+    production.compose(parts.press, batch.id, now=clock.now())
+    with parts.db.work() as tx:
+        assert store.read_batch(tx, batch.id).item_count == 2
+        assert gone not in [printed.item_id for printed in print_rows(tx, order)]

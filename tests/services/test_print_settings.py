@@ -1,0 +1,98 @@
+"""Which settings choose which print partner, and what is told at the start when they do not fit."""
+
+import base64
+from pathlib import Path
+
+import pytest
+from partners import REFERENCE, job, now
+from print_house import SECRET
+
+from quillpost.adapters.files.objects import folder_store
+from quillpost.adapters.printing.folder import FolderPartner
+from quillpost.adapters.printing.hot_folder import HotFolder
+from quillpost.adapters.printing.http import HttpPartner
+from quillpost.kit.errors import NotReady
+from quillpost.ports import PartnerDown, PrintPartner
+from quillpost.print_partner import hook_secrets, live_printer, reach
+from quillpost.wiring import Settings, live_gaps
+
+
+def settings(tmp_path: Path, **chosen: object) -> Settings:
+    return Settings.model_validate({"home": tmp_path / "home"} | chosen)
+
+
+def partner(tmp_path: Path, **chosen: object) -> PrintPartner:
+    return live_printer(settings(tmp_path, **chosen), folder_store(tmp_path / "files"))
+
+
+def test_without_a_partner_nobody_prints_and_it_is_told(tmp_path: Path) -> None:
+    missing = "QUILLPOST_PRINT_PARTNER is not set: nobody prints."
+    assert missing in live_gaps(settings(tmp_path))
+    assert missing not in live_gaps(settings(tmp_path, print_partner="folder"))
+
+
+def test_the_address_chooses_the_partner(tmp_path: Path) -> None:
+    assert isinstance(partner(tmp_path, print_partner="folder"), FolderPartner)
+    assert isinstance(partner(tmp_path, print_partner=f"file://{tmp_path}"), HotFolder)
+    web = {"print_partner": "https://print.example.com/press/", "print_secret": SECRET}
+    assert isinstance(partner(tmp_path, **web), HttpPartner)
+    (tmp_path / "known_hosts").touch()
+    sftp = {"sftp_password": "hush", "sftp_known_hosts": tmp_path / "known_hosts"}
+    assert isinstance(partner(tmp_path, print_partner="sftp://us@print.example.com/jobs", **sftp), HotFolder)
+
+
+def test_the_embedded_partner_lays_jobs_into_the_file_store(tmp_path: Path) -> None:
+    partner(tmp_path, print_partner="folder").submit(job(), now=now())
+    assert (tmp_path / "files" / "print-jobs" / "live" / REFERENCE / "ticket.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("chosen", "told"),
+    [
+        ({"print_partner": "printer"}, "must be folder, file:///path, sftp://user@host:port/path or https"),
+        ({"print_partner": ""}, "must be folder, file:///path"),
+        ({"print_partner": "ftp://host/"}, "must be folder, file:///path"),
+        ({"print_partner": "https://print.example.com"}, "QUILLPOST_PRINT_SECRET must be set, to sign with."),
+        ({"print_partner": "https://u:hush@host/", "print_secret": SECRET}, "must not hold a user or a pass"),
+        ({"print_partner": "https:///jobs", "print_secret": SECRET}, "such as https://host/path"),
+        ({"print_partner": "https://host/?key=hush", "print_secret": SECRET}, "such as https://host/path"),
+        ({"print_partner": "http://host:x/", "print_secret": SECRET}, "not an address that we can read"),
+        ({"print_partner": "file:jobs"}, "QUILLPOST_PRINT_PARTNER must name a folder by its whole path"),
+        ({"print_partner": "sftp://us@host/"}, "QUILLPOST_SFTP_KNOWN_HOSTS is not set"),
+        ({"print_secret": "hush"}, "QUILLPOST_PRINT_SECRET must be whsec_ and 24 to 64 bytes as base64."),
+        ({"print_secret": "whsec_aHVzaA=="}, "24 to 64 bytes"),
+        ({"print_secret": f"{SECRET} whsec_é"}, "24 to 64 bytes"),
+        ({"print_secret": base64.b64encode(b"h" * 32).decode()}, "whsec_"),
+    ],
+)
+def test_settings_that_do_not_fit_are_told_at_the_start(
+    tmp_path: Path, chosen: dict[str, str], told: str
+) -> None:
+    with pytest.raises(NotReady) as refused:
+        partner(tmp_path, **chosen)
+    assert told in refused.value.message
+    assert "hush" not in refused.value.message
+    assert SECRET not in refused.value.message
+
+
+def test_only_a_partner_with_a_secret_may_call_back(tmp_path: Path) -> None:
+    assert hook_secrets(settings(tmp_path, print_partner="folder")) == {}
+    assert hook_secrets(settings(tmp_path, print_secret=SECRET)) == {}
+    named = settings(tmp_path, print_partner="folder", print_secret=SECRET, print_partner_name="acme")
+    assert hook_secrets(named) == {"acme": [SECRET]}
+
+
+def test_a_secret_is_not_shown(tmp_path: Path) -> None:
+    chosen = settings(tmp_path, print_secret=SECRET, sftp_password="hush")
+    assert SECRET not in repr(chosen)
+    assert "hush" not in repr(chosen)
+
+
+def test_one_that_can_be_reached_is_named(tmp_path: Path) -> None:
+    store, hot = folder_store(tmp_path / "files"), tmp_path / "hot"
+    there = settings(tmp_path, print_partner=f"file://{hot}")
+    with pytest.raises(PartnerDown, match="is not there"):
+        reach(there, store)
+    hot.mkdir()
+    assert reach(there, store) == str(hot)
+    assert reach(settings(tmp_path, print_partner="folder"), store) == "print-jobs/live in the file store"

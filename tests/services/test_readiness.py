@@ -1,0 +1,187 @@
+"""Live mail without a price in force for its destination waits; what goes abroad ends when it is printed."""
+
+from datetime import date, timedelta
+
+import pytest
+import sqlalchemy as sa
+from listing import make_list, make_order
+from placing import end_review, fact_rows, item_ids, item_rows, open_account, order_row, place
+from pressing import READY, batch_rows, print_rows, sweep
+
+from makers import Build, Clock, people, person
+from quillpost.accounts.rules import Caller
+from quillpost.audience.rules import NO_PRICE
+from quillpost.database.tables import items, prices
+from quillpost.fulfilment.readiness import price_gaps
+from quillpost.orders.materialising import materialise
+from quillpost.orders.moves import Move, move_items
+from quillpost.orders.records import Order
+from quillpost.orders.rules import ItemStatus
+from quillpost.parts import Parts
+
+S = ItemStatus
+CANADA = person(name="Cleo", country="CA", province="ON", city="Ottawa", postal_code="K1A 0B1")
+
+
+@pytest.fixture
+def owner(parts: Parts) -> Caller:
+    return open_account(parts, mode="live")
+
+
+def forget_prices(parts: Parts, *countries: str, mail_class: str = "first") -> None:
+    with parts.db.work() as tx:
+        tx.execute(
+            sa.delete(prices).where(prices.c.country.in_(countries), prices.c.mail_class == mail_class)
+        )
+
+
+def gaps(parts: Parts, *several: Order, on: date | None = None) -> dict[int, list[str]]:
+    with parts.db.work() as tx:
+        return price_gaps(tx, [order.id for order in several], on=on or parts.clock().date())
+
+
+def test_where_every_destination_has_a_price_there_is_no_gap(parts: Parts, owner: Caller) -> None:
+    letter = place(parts, owner, type="letter", size="", piece="letter")
+    assert gaps(parts, place(parts, owner, [*people(2), CANADA]), letter) == {}
+
+
+def test_each_destination_without_a_price_is_named_once(parts: Parts, owner: Caller) -> None:
+    both = place(parts, owner, [*people(3), CANADA])
+    home, other = place(parts, owner, people(1)), place(parts, owner, people(1), size="6x9")
+    forget_prices(parts, "*")
+    assert gaps(parts, both, home, other) == {
+        both.id: ["No price is in force for Postcard-4x6 by first class to CA."]
+    }
+    forget_prices(parts, "US")
+    assert gaps(parts, both, home, other) == {
+        both.id: [
+            "No price is in force for Postcard-4x6 by first class to CA.",
+            "No price is in force for Postcard-4x6 by first class to US.",
+        ],
+        home.id: ["No price is in force for Postcard-4x6 by first class to US."],
+        other.id: ["No price is in force for Postcard-6x9 by first class to US."],
+    }
+
+
+def test_a_price_of_another_class_or_of_a_later_day_is_none(parts: Parts, owner: Caller) -> None:
+    order = place(parts, owner, mail_class="standard")
+    forget_prices(parts, "US", mail_class="standard")
+    assert gaps(parts, order) == {
+        order.id: ["No price is in force for Postcard-4x6 by standard class to US."]
+    }
+    today = parts.clock().date()
+    with parts.db.work() as tx:
+        tx.execute(
+            sa.insert(prices).values(
+                type="postcard", size="4x6", mail_class="standard", country="US", unit_cents=1,
+                valid_from=today + timedelta(days=1),
+            )
+        )  # fmt: skip
+    assert list(gaps(parts, order)) == [order.id]
+    assert gaps(parts, order, on=today + timedelta(days=1)) == {}
+
+
+def test_a_piece_that_is_not_made_needs_no_price(parts: Parts, owner: Caller) -> None:
+    order = place(parts, owner, [person(), CANADA])
+    forget_prices(parts, "*")
+    with parts.db.work() as tx:
+        abroad = tx.execute(sa.select(items.c.id).where(items.c.country == "CA")).scalar_one()
+        move_items(tx, [Move(abroad, S.FAILED)], now=parts.clock())
+    assert gaps(parts, order) == {}
+
+
+def test_a_live_order_without_a_price_is_paused_with_the_gap_named(build: Build, clock: Clock) -> None:
+    parts = build(**READY)
+    owner = open_account(parts, mode="live")
+    order, priced = place(parts, owner), place(parts, owner, size="6x9")
+    with parts.db.work() as tx:
+        tx.execute(sa.delete(prices).where(prices.c.size == "4x6"))
+    sweep(parts, clock)
+    with parts.db.work() as tx:
+        held, made = order_row(tx, order), order_row(tx, priced)
+        assert (held.status, held.hold_reasons) == (
+            "paused",
+            ["No price is in force for Postcard-4x6 by first class to US."],
+        )
+        assert fact_rows(tx, order)[-1].current == "paused"
+        assert made.status == "processing"
+        assert [batch.piece for batch in batch_rows(tx)] == ["postcard-6x9"]
+
+
+def test_testing_mode_prints_without_a_price(parts: Parts, clock: Clock) -> None:
+    order = place(parts, open_account(parts))
+    forget_prices(parts, "US", "*")
+    sweep(parts, clock)
+    with parts.db.work() as tx:
+        assert order_row(tx, order).status == "processing"
+
+
+# Abroad
+
+
+def test_on_a_list_standard_mail_goes_to_nobody_abroad(parts: Parts, owner: Caller) -> None:
+    order_id = make_order(parts, owner, make_list(parts, owner, [person(), CANADA]), mail_class="standard")
+    materialise(parts.db, order_id, now=parts.clock())
+    with parts.db.work() as tx:
+        found = tx.execute(sa.select(items).where(items.c.order_id == order_id).order_by(items.c.id)).all()
+    assert [(item.country, item.status, item.failure, item.price_cents) for item in found] == [
+        ("US", "Processing", None, 94),
+        ("CA", "Failed", NO_PRICE.replace("{}", "CA"), 0),
+    ]
+
+
+def test_on_a_list_first_class_goes_abroad_at_the_price_for_there(parts: Parts, owner: Caller) -> None:
+    order_id = make_order(parts, owner, make_list(parts, owner, [CANADA]))
+    materialise(parts.db, order_id, now=parts.clock())
+    with parts.db.work() as tx:
+        item = tx.execute(sa.select(items).where(items.c.order_id == order_id)).one()
+    assert (item.status, item.price_cents) == ("Processing", 219)
+
+
+def test_a_piece_to_abroad_carries_no_barcode(build: Build, clock: Clock) -> None:
+    parts = build(**READY)
+    order = place(parts, open_account(parts, mode="live"), [person(), CANADA])
+    sweep(parts, clock)
+    with parts.db.work() as tx:
+        home, abroad = print_rows(tx, order)
+    assert (len(home.tracking), abroad.tracking) == (20, None)
+
+
+def test_an_order_to_abroad_is_fulfilled_once_it_is_printed(parts: Parts, owner: Caller) -> None:
+    order = place(parts, owner, [CANADA, CANADA | {"address": "2 Rideau St"}])
+    end_review(parts, order)
+    with parts.db.work() as tx:
+        first, second = item_ids(tx, order)
+        for piece, status, over in ((first, "processing", 1), (second, "fulfilled", 2)):
+            move_items(tx, [Move(piece, S.PRINTED)], now=parts.clock())
+            row = order_row(tx, order)
+            assert (row.status, row.n_over, row.n_printed) == (status, over, over)
+        told = [fact.current for fact in fact_rows(tx, order) if fact.kind == "order.status"]
+        assert told[-1] == "fulfilled"
+
+
+@pytest.mark.parametrize("later", [S.IN_TRANSIT, S.DELIVERED, S.RETURNED_TO_SENDER])
+def test_tracking_of_a_piece_to_abroad_stops_at_printed(
+    parts: Parts, owner: Caller, later: ItemStatus
+) -> None:
+    order = place(parts, owner, [CANADA])
+    end_review(parts, order)
+    with parts.db.work() as tx:
+        [piece] = item_ids(tx, order)
+        move_items(tx, [Move(piece, S.PRINTED)], now=parts.clock())
+        before = order_row(tx, order)
+        move_items(tx, [Move(piece, later, on=parts.clock().date())], now=parts.clock())
+        [item] = item_rows(tx, order)
+        assert (item.status, item.is_over, item.delivery_date) == ("Printed", True, None)
+        assert order_row(tx, order) == before
+
+
+def test_an_order_to_both_ends_with_its_last_piece_at_home(parts: Parts, owner: Caller) -> None:
+    order = place(parts, owner, [person(), CANADA])
+    end_review(parts, order)
+    with parts.db.work() as tx:
+        home, abroad = item_ids(tx, order)
+        move_items(tx, [Move(home, S.PRINTED), Move(abroad, S.PRINTED)], now=parts.clock())
+        assert order_row(tx, order).status == "processing"
+        move_items(tx, [Move(home, S.DELIVERED, on=parts.clock().date())], now=parts.clock())
+        assert order_row(tx, order).status == "fulfilled"

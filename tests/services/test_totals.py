@@ -1,0 +1,188 @@
+"""Whatever becomes of an account's orders, their totals are what the ledger says, and so is its credit."""
+
+from collections.abc import Callable, Sequence
+from itertools import count
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from listing import add_people, make_list
+
+from direct import TestClient
+from makers import Account, Clock, make_account, people, person
+from quillpost.accounts.rules import Caller
+from quillpost.database.tables import (
+    account_credit,
+    account_spending,
+    items,
+    ledger_moves,
+    orders,
+    prices,
+)
+from quillpost.orders.materialising import materialise
+from quillpost.orders.moves import Move, move_items
+from quillpost.orders.rules import ItemStatus, OrderStatus
+from quillpost.orders.store import swap_status
+from quillpost.parts import Parts
+
+S = ItemStatus
+_names = count()
+ONLY_MAIL = {"name": "Nobody", "email": "nobody@example.com"}
+
+
+class Office:
+    """A sender whose orders live through whatever is asked; after each deed the books are looked at."""
+
+    def __init__(self, parts: Parts, http: TestClient, clock: Clock) -> None:
+        self.parts, self.clock = parts, clock
+        self.sender: Account = make_account(parts, http, f"sender{next(_names)}@example.com")
+        self.known: list[int] = []
+
+    def rows(self, table: sa.Table) -> list[sa.Row[Any]]:
+        with self.parts.db.work() as tx:
+            mine = table.c.account_id == self.sender.id
+            return list(tx.execute(sa.select(table).where(mine).order_by(*table.primary_key)))
+
+    def order(self, which: int) -> int | None:
+        return self.known[which % len(self.known)] if self.known else None
+
+    def ask(self, method: str, path: str, **how: Any) -> Any:
+        """What is answered; nothing where the order is past that state."""
+        said = self.sender.call(method, path, **how)
+        assert said.status_code in (200, 400), said.text
+        return said.json() if said.status_code == 200 else None
+
+    # Deeds of the sender
+
+    def send(self, n: int) -> None:
+        sent = self.sender.send(recipients=[*people(n % 4 + 1), *[ONLY_MAIL] * (n % 2)])
+        self.known.append(sent.json()["id"])
+
+    def send_to_a_list(self, n: int) -> None:
+        """Its people become items later: the list may have grown or shrunk by then."""
+        who = Caller(self.sender.id, "test")
+        list_id = make_list(self.parts, who, people(n % 3 + 1))
+        sent = self.sender.send(recipients=[person(address="1 Elm St")], mailing_list_ids=[list_id])
+        self.known.append(sent.json()["id"])
+        if n % 2:
+            add_people(self.parts, list_id, [person(address=f"{place} Oak St") for place in range(n % 5)])
+
+    def cancel(self, which: int) -> None:
+        self.ask("POST", f"/orders/{self.order(which)}/cancel")
+
+    def edit(self, which: int) -> None:
+        words = {"message": f"Words {which} for %FIRST_NAME%"}
+        self.ask("PUT", f"/orders/{self.order(which)}", json=words)
+
+    def replay(self, which: int) -> None:
+        again = self.ask("POST", f"/orders/{self.order(which)}/replay")
+        if again is not None:
+            self.known.append(again["id"])
+
+    # Deeds of others
+
+    def change_prices(self, n: int) -> None:
+        self.clock.advance(days=1)
+        new = {"unit_cents": 90 + n, "valid_from": self.clock.now().date()}
+        what = {"type": "postcard", "size": "4x6", "mail_class": "first", "country": "US"}
+        with self.parts.db.work() as tx:
+            tx.execute(sa.insert(prices).values(**what | new))
+
+    def materialise(self, which: int) -> None:
+        if (order := self.order(which)) is not None:
+            materialise(self.parts.db, order, now=self.parts.clock())
+
+    def end_review(self, which: int) -> None:
+        with self.parts.db.work() as tx:
+            ready = [row.id for row in self.rows(orders) if not row.audience_pending]
+            ready = [number for number in ready if number == self.order(which)]
+            swap_status(
+                tx, ready, expected=[OrderStatus.REVIEWING], to=OrderStatus.PROCESSING, now=self.parts.clock()
+            )
+
+    def move(self, which: int, to: ItemStatus) -> None:
+        """Every second piece of an order that is being made; twice, as after a crash."""
+        made = {row.id for row in self.rows(orders) if row.status in ("processing", "printing")}
+        pieces = [row.id for row in self.rows(items) if row.order_id == self.order(which)]
+        if self.order(which) in made:
+            for _ in range(2):
+                with self.parts.db.work() as tx:
+                    moves = [Move(piece, to, why="so it went") for piece in pieces[which % 2 :: 2]]
+                    move_items(tx, moves, now=self.parts.clock())
+
+    # What holds
+
+    def check(self) -> None:
+        moves, pieces = self.rows(ledger_moves), self.rows(items)
+        for order in self.rows(orders):
+            held, earned = (self._book(book, moves, order.id) for book in ("held", "earned"))
+            of_it = [piece for piece in pieces if piece.order_id == order.id]
+            waiting = sum(p.price_cents for p in of_it if p.status == S.PROCESSING)
+            made = sum(p.price_cents for p in of_it if p.status not in (S.PROCESSING, S.FAILED))
+            assert (held + earned, earned) == (order.order_total, made), order.status
+            if not order.audience_pending:
+                assert held == waiting, order.status
+            if order.status in ("cancelled", "fulfilled"):
+                assert held == 0
+        assert sum(self._book(book, moves) for book in ("credit", "held", "earned")) == 0
+        kept = sum(row.cents for row in self.rows(account_credit))
+        spent = sum(row.cents for row in self.rows(account_spending))
+        assert (kept, spent) == (self._book("credit", moves), self._book("earned", moves))
+
+    @staticmethod
+    def _book(book: str, moves: Sequence[sa.Row[Any]], order_id: int | None = None) -> int:
+        return sum(
+            move.cents * ((move.target == book) - (move.source == book))
+            for move in moves
+            if order_id is None or move.order_id == order_id
+        )
+
+
+DEEDS: dict[str, Callable[[Office, int], None]] = {
+    "send": Office.send,
+    "send to a list": Office.send_to_a_list,
+    "cancel": Office.cancel,
+    "edit": Office.edit,
+    "replay": Office.replay,
+    "change prices": Office.change_prices,
+    "materialise": Office.materialise,
+    "end the review": Office.end_review,
+    "fail": lambda office, n: office.move(n, S.FAILED),
+    "print": lambda office, n: office.move(n, S.PRINTED),
+    "travel": lambda office, n: office.move(n, S.IN_TRANSIT),
+    "deliver": lambda office, n: office.move(n, S.DELIVERED),
+    "return": lambda office, n: office.move(n, S.RETURNED_TO_SENDER),
+}
+LIVES = st.lists(st.tuples(st.sampled_from(list(DEEDS)), st.integers(0, 9)), min_size=12, max_size=30)
+
+
+@given(life=LIVES)
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_totals_are_what_the_ledger_says(
+    parts: Parts, http: TestClient, clock: Clock, life: list[tuple[str, int]]
+) -> None:
+    office = Office(parts, http, clock)
+    # One that is being made, one that waits for its list, one that waits for the end of its review.
+    begun = [("send", 3), ("end the review", 0), ("print", 0), ("send to a list", 1), ("send", 2)]
+    for deed, n in begun + life:
+        DEEDS[deed](office, n)
+        office.check()
+
+
+@pytest.mark.parametrize("pending", [True, False])
+def test_a_cancelled_order_to_a_list_costs_nothing(
+    parts: Parts, http: TestClient, clock: Clock, pending: bool
+) -> None:
+    office = Office(parts, http, clock)
+    office.send_to_a_list(2)
+    if not pending:
+        office.materialise(0)
+    office.cancel(0)
+    office.check()
+    office.materialise(0)
+    office.check()
+    [order] = office.rows(orders)
+    assert (order.status, order.order_total) == ("cancelled", 0)
+    assert [row.cents for row in office.rows(account_credit) if row.cents] == []

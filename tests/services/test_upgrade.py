@@ -1,0 +1,278 @@
+"""A database of the release before, with orders wherever they may have been, is upgraded and goes on."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+import sqlalchemy as sa
+from alembic import command
+from alembic.config import Config
+from life_checks import Rows, check_each_other
+
+from makers import Clock
+from quillpost import database, wiring
+from quillpost.database.embedded import EmbeddedPostgres
+from quillpost.database.engine import administrator
+from quillpost.database.schema import OWNER, create_roles, migrate
+from quillpost.fulfilment import pooling, print_room, production, review, verdicts
+from quillpost.orders.rules import ItemStatus
+from quillpost.parts import Parts
+from quillpost.ports import PrintProgress
+from quillpost.tracking.rules import Scan
+from quillpost.tracking.service import ingest
+
+BEFORE = "0004"
+CENTS = 109
+GAP = "QUILLPOST_MAILER_ID is not set: no barcode can be printed."
+_numbers = count()
+
+WAY = ("Processing", "Printed", "In Transit")
+BATCH_STEPS = ("new", "composed", "handed", "printed", "mailed")
+
+# Each order's status, how far its batch is, and its pieces: where they stand, and in which country.
+OLD: dict[str, tuple[str, str | None, Sequence[tuple[str, str]]]] = {
+    "reviewing": ("reviewing", None, [("Processing", "US"), ("Processing", "FR")]),
+    "held": ("paused", None, [("Processing", "US")]),
+    "batched": ("processing", "new", [("Processing", "US"), ("Failed", "US"), ("Processing", "FR")]),
+    "composed": ("processing", "composed", [("Processing", "US"), ("Processing", "FR")]),
+    "handed": ("printing", "handed", [("Processing", "US"), ("Processing", "FR")]),
+    "printed": ("printing", "printed", [("Printed", "US"), ("Printed", "FR")]),
+    "mailed": ("printing", "mailed", [("Printed", "US"), ("In Transit", "US"), ("Printed", "FR")]),
+    "all abroad": ("printing", "mailed", [("Printed", "FR"), ("Printed", "FR"), ("Failed", "US")]),
+    "delivered": ("fulfilled", "mailed", [("Delivered", "US")]),
+    "cancelled": ("cancelled", None, [("Failed", "US")]),
+}
+
+
+class OldHouse:
+    """Writes what the release before would have written."""
+
+    def __init__(self, conninfo: str, clock: Clock) -> None:
+        self._engine, self._now = administrator(conninfo), clock.now()
+        self._tables = sa.MetaData()
+        self._tables.reflect(self._engine)
+        self._serials = count(1)
+
+    def write(self) -> dict[str, int]:
+        """Every order of `OLD`: its id."""
+        with self._engine.begin() as tx:
+            account = self._add(tx, "accounts", email="old@example.com", name="Olga", **self._dated())
+            made = {what: self._order(tx, account, *how) for what, how in OLD.items()}
+            tx.execute(sa.text("select setval('mail_serials', 99)"))
+        self._engine.dispose()
+        return made
+
+    def _add(self, tx: sa.Connection, table: str, **values: Any) -> int:
+        known = self._tables.tables[table]
+        return int(tx.execute(sa.insert(known).values(**values).returning(known.c.id)).scalar_one())
+
+    def _dated(self) -> dict[str, Any]:
+        return {"created_at": self._now, "updated_at": self._now}
+
+    def _order(
+        self,
+        tx: sa.Connection,
+        account: int,
+        status: str,
+        step: str | None,
+        pieces: Sequence[tuple[str, str]],
+    ) -> int:
+        owner = {"account_id": account, "mode": "test"}
+        worth = sum(CENTS for standing, _ in pieces if standing != "Failed")
+        tally = Counter(ItemStatus(standing).tally for standing, _ in pieces)
+        order = self._add(
+            tx, "orders", **owner, **self._dated(), type="postcard", size="4x6", piece="postcard-4x6",
+            mail_class="first", status=status, method="api", message="Hi %FIRST_NAME%!", style=1,
+            handwriting_color="rgba(0,0,255,1)", handwriting_realism=False, font_size="medium",
+            total_estimated_recipients=len(pieces), recipient_count=len(pieces), due_at=self._now,
+            authorization_total=CENTS * len(pieces), order_total=worth,
+            warnings=[GAP] if status == "paused" else [],
+            **{f"n_{name}": n for name, n in tally.items()},
+        )  # fmt: skip
+        batch = None if step is None else self._batch(tx, step, len(pieces))
+        items = [
+            self._item(tx, owner | {"order_id": order}, standing, country, batch, position)
+            for position, (standing, country) in enumerate(pieces, start=1)
+        ]
+        self._tell(tx, owner | {"order_id": order, "kind": "order.status"}, status, self._order_way(status))
+        for item, (standing, _) in zip(items, pieces, strict=True):
+            self._tell(
+                tx,
+                owner | {"order_id": order, "kind": "item.status", "item_id": item},
+                status,
+                ["Processing"] if status == "cancelled" else _way(standing),
+            )
+        self._pay(tx, owner | {"order_id": order}, pieces)
+        return order
+
+    def _batch(self, tx: sa.Connection, step: str, pieces: int) -> int:
+        so_far = BATCH_STEPS[1 : BATCH_STEPS.index(step) + 1]
+        return self._add(
+            tx, "batches", mode="test", piece="postcard-4x6", mail_class="first", status=step,
+            item_count=pieces, created_at=self._now, **{f"{done}_at": self._now for done in so_far},
+        )  # fmt: skip
+
+    def _item(
+        self,
+        tx: sa.Connection,
+        owner: dict[str, Any],
+        standing: str,
+        country: str,
+        batch: int | None,
+        position: int,
+    ) -> int:
+        code = f"00310999999{next(self._serials):09d}" if batch and country == "US" else None
+        return self._add(
+            tx, "items", **owner, **self._dated(), status=standing, price_cents=CENTS, name="Jane Doe",
+            address=f"{position} Main St", city="Austin", province="TX", postal_code="78701",
+            country=country, tracking=code, batch_id=batch, batch_position=batch and position,
+            failure="It went wrong" if standing == "Failed" else None,
+            delivery_date=self._now.date() if standing == "Delivered" else None,
+        )  # fmt: skip
+
+    def _order_way(self, status: str) -> list[str]:
+        if status in ("paused", "cancelled"):
+            return ["reviewing", status]
+        way = ["reviewing", "processing", "printing", "fulfilled"]
+        return way[: way.index(status) + 1]
+
+    def _tell(self, tx: sa.Connection, about: dict[str, Any], status: str, way: Sequence[str]) -> None:
+        for previous, current in zip([None, *way], way, strict=False):
+            self._add(
+                tx, "facts", **about, order_status=status, previous=previous, current=current, at=self._now
+            )
+
+    def _pay(self, tx: sa.Connection, about: dict[str, Any], pieces: Sequence[tuple[str, str]]) -> None:
+        order = about["order_id"]
+        made = sum(CENTS for standing, _ in pieces if standing not in ("Processing", "Failed"))
+        lost = sum(CENTS for standing, _ in pieces if standing == "Failed")
+        moves = {
+            "authorise": ("credit", "held", CENTS * len(pieces)),
+            "capture": ("held", "earned", made),
+            "release": ("held", "credit", lost),
+        }
+        for kind, (source, target, cents) in moves.items():
+            if cents:
+                self._add(
+                    tx, "ledger_moves", **about, kind=kind, source=source, target=target, cents=cents,
+                    key=f"{kind}:order:{order}", at=self._now,
+                )  # fmt: skip
+
+
+def _way(standing: str) -> list[str]:
+    if standing == "Failed":
+        return ["Processing", "Failed"]
+    if standing == "Delivered":
+        return [*WAY, "Delivered"]
+    return list(WAY[: WAY.index(standing) + 1])
+
+
+@pytest.fixture
+def old(postgres: EmbeddedPostgres, template: str) -> Iterator[str]:
+    """A database as the release before left it, without a row."""
+    name = f"old_{next(_numbers)}"
+    with psycopg.connect(postgres.conninfo("postgres"), autocommit=True) as admin:
+        admin.execute(f"create database {name} strategy file_copy")
+        engine = administrator(postgres.conninfo(name))
+        with engine.begin() as connection:
+            create_roles(connection)
+            connection.execute(sa.text(f"set local role {OWNER}"))
+            config = Config()
+            config.set_main_option("script_location", str(Path(database.__file__).parent / "migrations"))
+            config.set_main_option("path_separator", "os")
+            config.attributes["connection"] = connection
+            command.upgrade(config, BEFORE)
+        engine.dispose()
+        yield postgres.conninfo(name)
+        admin.execute(f"drop database {name} with (force)")
+
+
+@pytest.fixture
+def orders(old: str, clock: Clock) -> dict[str, int]:
+    """The old orders, by what they are, in a database that was upgraded."""
+    made = OldHouse(old, clock).write()
+    assert migrate(old).found == BEFORE
+    return made
+
+
+@pytest.fixture
+def parts(old: str, clock: Clock, tmp_path: Path) -> Iterator[Parts]:
+    parts = wiring.build(wiring.Settings(home=tmp_path / "home"), old, clock=clock.now)
+    yield parts
+    parts.db.close()
+
+
+def statuses(rows: Rows, orders: dict[str, int]) -> dict[str, str]:
+    return {what: rows.orders[number].status for what, number in orders.items()}
+
+
+def test_an_upgrade_moves_what_the_new_release_counts_otherwise(orders: dict[str, int], parts: Parts) -> None:
+    rows = Rows.read(parts.db)
+    check_each_other(rows)
+    # An order that had nothing left but pieces for abroad is fulfilled, and its sender is told.
+    assert statuses(rows, orders) == {what: how[0] for what, how in OLD.items()} | {"all abroad": "fulfilled"}
+    with parts.db.work() as tx:
+        assert tx.execute(sa.text("select count(*) from fact_queue")).scalar_one() == 1
+    # What was composed has files that nobody knows the digests of: it is composed again.
+    assert Counter(batch.status for batch in rows.batches.values()) == Counter(
+        new=2, handed=1, printed=1, mailed=3
+    )
+    assert {row.tracking for row in rows.prints if row.tracking} == {
+        f"00310999999{n:09d}" for n in range(1, len([row for row in rows.prints if row.tracking]) + 1)
+    }
+    held = rows.orders[orders["held"]]
+    assert (held.warnings, held.hold_reasons) == ([GAP], [])
+
+
+def test_after_an_upgrade_every_order_goes_on_to_its_end(
+    orders: dict[str, int], parts: Parts, clock: Clock
+) -> None:
+    clock.advance(minutes=1)
+    with parts.db.work() as tx:
+        account = tx.execute(sa.text("select id from accounts")).scalar_one()
+        verdicts.release(tx, parts.worlds["test"], orders["held"], operator_id=account, now=clock.now())
+    review.sweep(parts.press, now=clock.now())
+    pooling.pool(parts.press, now=clock.now())
+    production.resume(parts.press)
+    with parts.db.work() as tx:
+        booked = tx.execute(
+            sa.text("select task_name, args ->> 'batch_id' from procrastinate_jobs where args ? 'batch_id'")
+        ).all()
+    open_batches = {str(row.id) for row in Rows.read(parts.db).batches.values() if row.status != "mailed"}
+    assert {batch for _, batch in booked} == open_batches
+    for batch_id in map(int, open_batches):
+        for step in (production.compose, production.hand_over):
+            step(parts.press, batch_id, now=clock.now())
+        # Handed over before or now: the printer says the same of both.
+        said = PrintProgress(printed_at=clock.now(), mailed_at=clock.now())
+        print_room.take_progress(parts.db, batch_id, said, now=clock.now())
+    codes = {row.tracking for row in Rows.read(parts.db).prints if row.tracking}
+    ingest(parts.db, [Scan(code, "4c", clock.now()) for code in codes], now=clock.now())
+
+    rows = Rows.read(parts.db)
+    check_each_other(rows)
+    ends = {what: "cancelled" if how[0] == "cancelled" else "fulfilled" for what, how in OLD.items()}
+    assert statuses(rows, orders) == ends
+    # New barcodes do not meet those that are in the mail.
+    assert len(codes) == len([row for row in rows.prints if row.tracking])
+    files = list(parts.shelf.store.keys("print-jobs/"))
+    handed = [row for row in rows.batches.values() if row.composed_at == row.handed_at == clock.now()]
+    assert sum(name.endswith("/print.pdf") for name in files) == len(handed) > 2
+
+
+def test_a_piece_that_was_printed_before_an_upgrade_can_be_printed_again(
+    orders: dict[str, int], parts: Parts, clock: Clock
+) -> None:
+    rows = Rows.read(parts.db)
+    inside = {item.id for item in rows.of_order(orders["printed"])}
+    batch_id = next(row.batch_id for row in rows.prints if row.item_id in inside)
+    world = parts.worlds["test"]
+    made = print_room.reprint(parts.db, world, batch_id, positions=[1, 2], reason="Jam", now=clock.now())
+    assert made.pieces == 2
+    for step in (production.compose, production.hand_over):
+        step(parts.press, made.batch_id, now=clock.now())
+    check_each_other(Rows.read(parts.db))

@@ -1,0 +1,82 @@
+"""Pieces in the mail, and what a carrier says of them."""
+
+import json
+from datetime import datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+from placing import end_review, fact_rows, item_rows, place
+from pressing import pool, print_rows
+
+from makers import people
+from quillpost.accounts.rules import Caller
+from quillpost.database.press_tables import batches, carrier_scans
+from quillpost.orders.moves import Move, move_items
+from quillpost.orders.records import Order
+from quillpost.orders.rules import ItemStatus
+from quillpost.parts import Parts
+from quillpost.tracking import service
+from quillpost.tracking.rules import Scan
+
+JOURNEY = ("1", "2", "3a", "4c")
+
+
+def mailed(parts: Parts, who: Caller, pieces: int = 1) -> Order:
+    """An order whose pieces carry barcodes and are in the mail."""
+    order = place(parts, who, people(pieces))
+    mail(parts, order)
+    return order
+
+
+def mail(parts: Parts, order: Order) -> list[int]:
+    """Its batches."""
+    now = parts.clock()
+    end_review(parts, order)
+    with parts.db.work() as tx:
+        made = pool(parts, tx, order)
+        tx.execute(sa.update(batches).where(batches.c.id.in_(made)).values(status="mailed", mailed_at=now))
+        move_items(tx, [Move(piece.id, ItemStatus.PRINTED) for piece in item_rows(tx, order)], now=now)
+    return made
+
+
+def codes(parts: Parts, order: Order) -> list[str]:
+    with parts.db.work() as tx:
+        return [piece.tracking for piece in print_rows(tx, order)]
+
+
+def scan(
+    tracking: str,
+    phase: str,
+    at: datetime,
+    *,
+    place: str | None = None,
+    reason: str | None = None,
+    **raw: object,
+) -> Scan:
+    return Scan(tracking, phase, at, json.dumps({"imb": tracking, **raw}), place, reason)
+
+
+def journey(parts: Parts, tracking: str) -> list[Scan]:
+    """A scan a day until it is delivered."""
+    days = ((phase, parts.clock() + timedelta(days=day)) for day, phase in enumerate(JOURNEY, start=1))
+    return [scan(tracking, phase, at, mailPhase=phase, scanDatetime=at.isoformat()) for phase, at in days]
+
+
+def ingest(parts: Parts, *scans: Scan) -> int:
+    """How many were new."""
+    return service.ingest(parts.db, scans, now=parts.clock()).new
+
+
+def statuses(parts: Parts, order: Order) -> list[str]:
+    with parts.db.work() as tx:
+        return [piece.status for piece in item_rows(tx, order)]
+
+
+def told(parts: Parts, order: Order) -> list[str]:
+    with parts.db.work() as tx:
+        return [fact.current for fact in fact_rows(tx, order) if fact.item_id is not None]
+
+
+def kept(parts: Parts) -> list[sa.Row[Any]]:
+    with parts.db.work() as tx:
+        return list(tx.execute(sa.select(carrier_scans).order_by(carrier_scans.c.id)).all())
