@@ -1,4 +1,4 @@
-"""Batches are composed by one worker and by two, in turns: how much faster two are."""
+"""Batches are composed by one worker and by two, in turns: how much faster two are. Then they are mailed."""
 
 from contextlib import ExitStack
 from itertools import islice
@@ -14,6 +14,8 @@ from quillpost.orders.service import SWEEP
 BATCHES = 4
 _WORK = ("work", "--queues", "compose", "--concurrency", "1")
 _FULL = "select id from batches where item_count = %s and status = 'new' order by id"
+
+_UNMAILED = "select count(*) from batches where status in ('composed', 'handed', 'printed')"
 
 
 def pool(office: Office, order_id: int, rows: int) -> dict[str, Any]:
@@ -51,6 +53,19 @@ def compared(office: Office, *, rounds: int) -> dict[str, Any]:
         "pieces a second": {f"{workers} at work": round(rate) for workers, rate in rates.items()},
         "two against one": round(rates[2] / rates[1], 2),
     }
+
+
+def mail(office: Office) -> int:
+    """Hand over what was composed, and follow it until all of it is in the mail: how many batches.
+
+    Composing has booked the first step of each. Nothing is timed: what it takes is memory.
+    """
+    waiting = int(office.one(_UNMAILED))
+    if not waiting:
+        raise RuntimeError("There is nothing to hand over.")
+    with office.running("work", "--queues", "default,hand_over"):
+        office.wait(lambda: office.one(_UNMAILED) == 0, "the printer")
+    return waiting
 
 
 def _compose(office: Office, batches: list[int]) -> float:

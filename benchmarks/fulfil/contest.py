@@ -31,7 +31,9 @@ def run() -> dict[str, Any]:
         order_id = int(office.one(_WAITING, MANY))
         pooled = composing.pool(office, order_id, MANY)
         composed = composing.compared(office, rounds=2)
+        mailed = composing.mail(office)
         scanned = scanning.compared(office, order_id, SCANS, rounds=2)
+        scanning.by_command(office, order_id, SCANS)
         memory = {"ours": office.watch.ours, "PostgreSQL": office.watch.postgres}
     result = {
         "name": "fulfil",
@@ -50,6 +52,7 @@ def run() -> dict[str, Any]:
         "materialised": [rounds, whole],
         "pooled": pooled,
         "composed": composed,
+        "mailed batches": mailed,
         "scanned": scanned,
         "memory": memory,
     }

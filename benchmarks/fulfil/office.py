@@ -71,6 +71,21 @@ class Office:
     @contextmanager
     def running(self, *words: str) -> Iterator[None]:
         """`quillpost` with these words, as long as it is needed."""
+        process = self._start(*words)
+        self._processes.append(process)
+        try:
+            yield
+        finally:
+            self._processes.remove(process)
+            process.send_signal(signal.SIGTERM)
+            process.wait(_PATIENCE)
+
+    def run(self, *words: str, name: str) -> None:
+        """`quillpost` with these words, until it ends by itself."""
+        if self._start(*words, name=name).wait(_PATIENCE) != 0:
+            raise RuntimeError(f"It did not succeed: {name}.")
+
+    def _start(self, *words: str, name: str | None = None) -> subprocess.Popen[bytes]:
         environment = {
             **os.environ,
             "QUILLPOST_HOME": str(self.home),
@@ -82,20 +97,15 @@ class Office:
             "QUILLPOST_LOG_LEVEL": "error",
         }
         run = [sys.executable, "-c", "from quillpost.cli import main; main()", *words]
-        process = subprocess.Popen(run, env=environment, stdin=subprocess.DEVNULL)
-        self.watch.add(process.pid, "quillpost " + " ".join(words))
-        self._processes.append(process)
-        try:
-            yield
-        finally:
-            self._processes.remove(process)
-            process.send_signal(signal.SIGTERM)
-            process.wait(_PATIENCE)
+        # What a command says about its work is no part of the result.
+        process = subprocess.Popen(run, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        self.watch.add(process.pid, name or "quillpost " + " ".join(words))
+        return process
 
     @contextmanager
     def serving(self) -> Iterator[None]:
         with self.running("serve", "--no-jobs"):
-            self._wait(self._answers, "the server")
+            self.wait(self._answers, "the server")
             yield
 
     def call(self, method: str, path: str, body: object = None) -> Any:
@@ -113,7 +123,7 @@ class Office:
 
     def span(self, task: str, after: int) -> float:
         """Seconds from the start of the first job of this task to the end of the last, once all are done."""
-        self._wait(lambda: self.one(_LEFT, task, after) == 0, task)
+        self.wait(lambda: self.one(_LEFT, task, after) == 0, task)
         failed = (
             "select count(*) from procrastinate_jobs where task_name = %s and id > %s and status = 'failed'"
         )
@@ -138,7 +148,7 @@ class Office:
         except (urllib.error.URLError, OSError):
             return False
 
-    def _wait(self, look: Callable[[], bool], what: str) -> None:
+    def wait(self, look: Callable[[], bool], what: str) -> None:
         deadline = time.monotonic() + _PATIENCE
         while not look():
             if time.monotonic() > deadline or any(one.poll() is not None for one in self._processes):

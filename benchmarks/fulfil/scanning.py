@@ -10,14 +10,17 @@ from typing import Any
 from benchmarks.fulfil.office import Office
 from quillpost.tracking.service import take_in
 
-# Pieces that nobody has scanned yet, of one order; from here on they count as printed.
+# Pieces that nobody has scanned yet, of one order; from here on they count as handed over and printed.
 _PRINT = """
     with chosen as (
-        select p.item_id, p.tracking from prints p join items i on i.id = p.item_id
+        select p.item_id, p.tracking, p.batch_id from prints p join items i on i.id = p.item_id
          where i.status = 'Processing' and i.order_id = %(order)s
          order by p.batch_id, p.position limit %(most)s),
     printed as (
         update items i set status = 'Printed' from chosen c where i.id = c.item_id returning i.id),
+    handed as (
+        update batches set handed_at = now()
+         where handed_at is null and id in (select batch_id from chosen)),
     counted as (
         update orders set n_processing = n_processing - %(most)s, n_printed = n_printed + %(most)s
          where id = %(order)s)
@@ -57,8 +60,7 @@ def compared(office: Office, order_id: int, scans: int, *, rounds: int) -> dict[
             before = office.one(_STAND, order_id)
             taken = _ours(office, events) if name == "ours" else _bare(office, order_id, events, items)
             found[name].append(taken)
-            if office.one(_STAND, order_id) - before != scans:
-                raise RuntimeError(f"Not all of {scans} pieces moved.")
+            _require(office, order_id, scans, before)
     typical = {name: median(seconds) for name, seconds in found.items()}
     return {
         "scans": scans,
@@ -68,9 +70,28 @@ def compared(office: Office, order_id: int, scans: int, *, rounds: int) -> dict[
     }
 
 
+def by_command(office: Office, order_id: int, scans: int) -> None:
+    """The same as an operator would have it done, in a process whose memory is watched."""
+    rows = office.admin.execute(_PRINT, {"order": order_id, "most": scans}).fetchall()
+    file = office.home / "scans.json"
+    file.write_bytes(_file([_event(office, tracking) for tracking, _ in rows]))
+    before = office.one(_STAND, order_id)
+    office.run("tracking", "ingest", str(file), name="quillpost tracking ingest")
+    _require(office, order_id, scans, before)
+
+
+def _require(office: Office, order_id: int, scans: int, before: int) -> None:
+    if office.one(_STAND, order_id) - before != scans:
+        raise RuntimeError(f"Not all of {scans} pieces moved.")
+
+
+def _file(events: list[dict[str, str]]) -> bytes:
+    return json.dumps({"events": events}).encode()
+
+
 def _ours(office: Office, events: list[dict[str, str]]) -> float:
     """From the bytes of the carrier's file to the last commit."""
-    source = json.dumps({"events": events}).encode()
+    source = _file(events)
     started = time.perf_counter()
     take_in(office.parts.db, io.BytesIO(source), now=office.parts.clock())
     return time.perf_counter() - started

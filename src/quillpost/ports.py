@@ -115,7 +115,7 @@ class CarrierFeed(Protocol):
         ...
 
     def fetch(self, name: str) -> bytes:
-        """The file, or `FileMissing`: another poll has settled it meanwhile; or `TooMuch`."""
+        """The file, or `TooMuch`, or `FileBarred`, or `FileMissing`: another poll has settled it."""
         ...
 
     def settle(self, name: str) -> None:
@@ -127,12 +127,16 @@ class CarrierFeed(Protocol):
         ...
 
     def set_aside(self) -> Sequence[SetAside]:
-        """What was refused and is still there."""
+        """What was refused and is still there, and what waits and may not be read."""
         ...
 
 
 class CarrierDown(Exception):
     """Why the feed could not be reached, as a sentence for an operator."""
+
+
+class FileBarred(Exception):
+    """Why a file that is there may not be read, as a sentence. It is tried again; others are read."""
 
 
 class TooMuch(Exception):

@@ -124,7 +124,7 @@ def build(
     clock: Clock = now,
 ) -> Parts:
     """All parts of a running service, over a database that is ready."""
-    sealer = _sealer(settings)
+    sealer = sealer_of(settings)
     store = file_store(settings)
     shelf = Shelf(store, LinkSigner(sealer.derive("links")))
     drawing = studio(settings)
@@ -218,7 +218,7 @@ def tasks(parts: Parts) -> list[Task]:
         Task(SWEEP, sweep),
         Task(steps.POOL, pool),
         Task(steps.COMPOSE, timed(production.compose, press), queue=steps.COMPOSE_QUEUE),
-        Task(steps.HAND_OVER, timed(production.hand_over, press)),
+        Task(steps.HAND_OVER, timed(production.hand_over, press), queue=steps.HAND_OVER_QUEUE),
         Task(steps.FOLLOW, timed(production.follow, press)),
         Task(tracking.POLL, track),
         Task(closing.CLOSE, close),
@@ -246,7 +246,7 @@ def runner(
         tasks(parts),
         concurrency=concurrency or settings.job_concurrency,
         queues=queues,
-        singly=[steps.COMPOSE_QUEUE],
+        singly=list(steps.QUEUES.values()),
         pulse=Pulse(settings.job_heartbeat_seconds, settings.job_stall_seconds),
     )
 
@@ -288,7 +288,7 @@ def _shown(host: str) -> str:
     return "127.0.0.1" if host in ("0.0.0.0", "::", "localhost") else host  # noqa: S104
 
 
-def _sealer(settings: Settings) -> Sealer:
+def sealer_of(settings: Settings) -> Sealer:
     if settings.secret_key is None:
         return Sealer({"1": load_or_create_key(key_path(settings.home))}, "1")
     try:
@@ -366,12 +366,12 @@ def live_gaps(settings: Settings) -> tuple[str, ...]:
     gaps = []
     if not (settings.base_url or "").startswith("https://"):
         gaps.append("QUILLPOST_BASE_URL is not a public https address, which QR codes need.")
-    if settings.permit_first is None:
+    if not (settings.permit_first or "").strip(" |"):
         gaps.append("QUILLPOST_PERMIT_FIRST is not set: no postage mark for first class.")
-    if settings.permit_standard is None:
+    if not (settings.permit_standard or "").strip(" |"):
         gaps.append("QUILLPOST_PERMIT_STANDARD is not set: no postage mark for standard mail.")
-    if settings.mailer_id is None:
+    if not settings.mailer_id:
         gaps.append("QUILLPOST_MAILER_ID is not set: no barcode can be printed.")
-    if settings.print_partner is None:
+    if not settings.print_partner:
         gaps.append("QUILLPOST_PRINT_PARTNER is not set: nobody prints.")
     return tuple(gaps)

@@ -24,7 +24,7 @@ from makers import (
     person,
 )
 from quillpost.database.press_tables import batches, order_verdicts, prints
-from quillpost.database.tables import orders
+from quillpost.database.tables import items, orders
 from quillpost.parts import Parts
 from quillpost.web import create_app
 
@@ -134,6 +134,16 @@ def test_a_filter_that_means_nothing_is_refused(operator: Account, query: str, f
     assert (answer.status_code, list(answer.json()["errors"])) == (422, [field])
 
 
+def test_a_list_of_batches_names_what_live_mail_lacks(build: Build, operator: Account) -> None:
+    assert "gaps" not in operator.get("/print/batches").json()["meta"]
+    parts = build()
+    with TestClient(create_app(parts), base_url="http://quillpost.test") as http:
+        for mode in ("live", "test"):
+            someone = make_operator(parts, http, f"{mode}@example.com", mode=mode)
+            meta = someone.get("/print/batches").json()["meta"]
+            assert meta.get("gaps") == (list(parts.worlds["live"].gaps) if mode == "live" else None)
+
+
 # Marking
 
 
@@ -179,6 +189,21 @@ def test_spoiled_pieces_fail_and_are_given_back(
     assert failures == {1: "Spoiled in printing", 2: None, 3: "Smudged"}
     [order] = sender.get("/orders/list").json()["data"]
     assert order["order_total"] == 109
+
+
+def test_a_piece_in_the_mail_cannot_be_spoiled(
+    operator: Account, sender: Account, parts: Parts, clock: Clock
+) -> None:
+    batch_id = handed(sender, parts, clock)
+    with parts.db.work() as tx:
+        seen = tx.execute(sa.select(prints.c.item_id).where(prints.c.position == 2)).scalar_one()
+        tx.execute(sa.update(items).where(items.c.id == seen).values(status="In Transit"))
+    before = traces(parts)
+    body = {"status": "printed", "spoiled": [{"position": 1}, {"position": 2}]}
+    answer = operator.post(f"/print/batches/{batch_id}/mark", body)
+    assert (answer.status_code, list(answer.json()["errors"])) == (422, ["spoiled.1.position"])
+    assert "Piece 2 is in the mail already" in answer.json()["message"]
+    assert traces(parts) == before
 
 
 def test_a_batch_that_the_printer_does_not_have_is_not_marked(

@@ -323,23 +323,6 @@ def test_after_a_change_by_its_sender_an_operator_still_decides(
     assert operator.post(f"/orders/{order_id}/release").json()["status"] == "Processing"
 
 
-def test_an_order_that_its_sender_put_off_is_not_printed_before(
-    owner: Account, operator: Account, parts: Parts, clock: Clock
-) -> None:
-    order_id = held(owner, parts, clock)
-    later = clock.now().replace(hour=20)
-    owner.put(f"/orders/{order_id}", {"schedule_for": later.isoformat()})
-    operator.post(f"/orders/{order_id}/release")
-    carry_on(parts, clock, seconds=3)
-    with parts.db.work() as tx:
-        row = tx.execute(sa.select(orders).where(orders.c.id == order_id)).one()
-        assert (row.status, row.pool_at) == ("processing", later)
-    clock.advance(hours=8)
-    do_due_jobs(parts)
-    with parts.db.work() as tx:
-        assert tx.execute(sa.select(orders.c.pool_at).where(orders.c.id == order_id)).scalar() is None
-
-
 Decide = Callable[[Tx], Order]
 
 WAITING = sa.text("select count(*) from pg_locks where not granted")

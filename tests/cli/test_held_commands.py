@@ -58,8 +58,10 @@ def test_held_orders_are_listed_as_a_table_and_for_machines(
     first, second = held(parts, clock), held(parts, clock, email="[bold]second@example.com")
     table = command("held")
     assert (table.code, table.err) == (0, "")
-    for word in ("owner@example.com", "[bold]second@example.com", "postcard", " $2.18 ", "2026-05-04T12:00:"):
+    for word in ("owner@example.com", "[bold]second@example.com", "postcard", " $2.18,", "2026-05-04T12:00:"):
         assert word in table.out
+    for reason in json.loads(command("held", "--json").out)[0]["reasons"]:
+        assert f"  {reason}\n" in table.out
     told = json.loads(command("held", "--json").out)
     assert [order["id"] for order in told] == [first.id, second.id]
     assert told[0] == {

@@ -57,6 +57,18 @@ def test_batches_are_listed_as_a_table_and_for_machines(room: PrintRoom) -> None
     assert room.told("list", "--mode", "test") == room.told("list", "--trouble") == []
 
 
+def test_the_list_names_what_live_mail_lacks(
+    room: PrintRoom, quillpost: Quillpost, conninfo: str, tmp_path: Path
+) -> None:
+    assert "is printed yet" not in room("list").out
+    unready = PrintRoom(quillpost, room.parts, home=tmp_path / "home", database_url=conninfo)
+    said = unready("list").out
+    assert "No live mail is printed yet:\n" in said
+    assert "  QUILLPOST_MAILER_ID is not set: no barcode can be printed.\n" in said
+    assert "QUILLPOST_MAILER_ID" not in unready("list", "--mode", "test").out
+    assert len(unready.told("list")) == 1
+
+
 def test_what_is_in_the_mail_is_listed_when_asked_for(room: PrintRoom) -> None:
     assert room("mark", 1, "mailed").code == 0
     assert room.told("list") == []

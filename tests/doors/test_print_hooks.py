@@ -248,3 +248,9 @@ def test_a_body_without_end_is_cut_off(partner: Partner) -> None:
 def test_the_door_takes_nothing_but_calls(partner: Partner) -> None:
     answer = partner.http.get(PATH)
     assert (answer.status_code, answer.headers["Allow"]) == (405, "POST, OPTIONS")
+
+
+def test_a_call_that_names_no_time_means_now(partner: Partner) -> None:
+    body = {"reference": partner.reference, "event": "printed"}
+    assert partner.send(json.dumps(body).encode()).status_code == 202
+    assert partner.batch().printed_at == partner.clock.now()

@@ -21,10 +21,10 @@ ITEMS = "select id, order_id, status, is_over, price_cents from items order by i
 FACTS = """
     select item_id, previous, current, inferred from facts where item_id is not null order by id
 """
-# A periodic job that fails, the database being away, is not tried again: the next one comes by itself.
+# A periodic job may be at work while we look.
 LEFT_LYING = """
     select task_name, status::text from procrastinate_jobs
-     where status in ('failed', 'doing') and not args ? 'timestamp'
+     where status = 'failed' or status = 'doing' and not args ? 'timestamp'
 """
 PRINTS = "select batch_id, position, item_id, superseded, tracking from prints order by batch_id, position"
 

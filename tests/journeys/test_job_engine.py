@@ -14,6 +14,7 @@ from quillpost import jobs
 from quillpost.database import Database
 from quillpost.database.engine import as_role
 from quillpost.jobs import Pulse, Runner, Task
+from quillpost.kit.errors import Unavailable
 
 BREAK_CONNECTIONS = """
     select pg_terminate_backend(pid) from pg_stat_activity
@@ -90,6 +91,15 @@ def test_a_periodic_task_runs_by_itself(conninfo: str) -> None:
     ran = threading.Event()
     with running(conninfo, Task("tick", signalling(ran), every="* * * * * *")):
         assert ran.wait(30)
+
+
+def test_a_tick_that_finds_the_database_away_is_left_to_the_next(db: Database, conninfo: str) -> None:
+    def find_it_away() -> None:
+        raise Unavailable("The database does not answer.")
+
+    with running(conninfo, Task("tick", find_it_away, every="* * * * * *")):
+        until(lambda: statuses(db, "tick")[:1] == ["succeeded"], what="a tick done")
+    assert "failed" not in statuses(db, "tick")
 
 
 def test_a_job_that_fails_is_tried_again(db: Database, conninfo: str) -> None:

@@ -3,6 +3,7 @@
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from crashing_worker import CrashPoint
@@ -29,20 +30,26 @@ CARRIER = "quillpost.adapters.carrier.sandbox:SandboxCarrier"
 MOVE = "quillpost.orders.moves:Moves.run"
 POSTER = "quillpost.adapters.http.poster:WebhookPoster"
 
+
+def _long(step: CrashPoint) -> Any:
+    """A death that leaves the same behind as its neighbour does: looked at in the long run."""
+    return pytest.param(step, marks=pytest.mark.long)
+
+
 STEPS = [
     # The end of the review: inside the transaction, and after it has committed.
-    CrashPoint(f"{FULFILMENT}.review:_end_review", "before"),
+    _long(CrashPoint(f"{FULFILMENT}.review:_end_review", "before")),
     CrashPoint(f"{FULFILMENT}.review:_end_review", "after"),
     # Pooling: nothing is batched yet; the batch is there, uncommitted; committed.
-    CrashPoint(f"{FULFILMENT}.review:pool", "before"),
+    _long(CrashPoint(f"{FULFILMENT}.review:pool", "before")),
     CrashPoint(f"{FULFILMENT}.pooling:pool_orders", "before"),
     CrashPoint(f"{FULFILMENT}.pooling:pool_orders", "after"),
     CrashPoint(f"{FULFILMENT}.review:pool", "after"),
     # Composing: four files are written, then the batch moves on and its files are written down.
-    CrashPoint(f"{FULFILMENT}.production:draw", "before"),
-    CrashPoint(f"{FULFILMENT}.production:draw", "after"),
+    _long(CrashPoint(f"{FULFILMENT}.production:draw", "before")),
+    _long(CrashPoint(f"{FULFILMENT}.production:draw", "after")),
     CrashPoint(FILES_PUT, "after", call=1),
-    CrashPoint(FILES_PUT, "after", call=4),
+    _long(CrashPoint(FILES_PUT, "after", call=4)),
     CrashPoint(f"{FULFILMENT}.store:swap_batch", "after", call=1),
     CrashPoint(f"{FULFILMENT}.store:keep_files", "after"),
     CrashPoint(f"{FULFILMENT}.production:compose", "after"),
@@ -54,22 +61,22 @@ STEPS = [
     CrashPoint(f"{FULFILMENT}.production:hand_over", "after"),
     # Printed: the printer's mark is there, the pieces have not moved; then they have.
     CrashPoint(f"{PRINTER}.progress", "after"),
-    CrashPoint(f"{FULFILMENT}.production:take_progress", "before"),
+    _long(CrashPoint(f"{FULFILMENT}.production:take_progress", "before")),
     CrashPoint(MOVE, "before"),
     CrashPoint(MOVE, "after"),
     CrashPoint(f"{FULFILMENT}.production:take_progress", "after"),
-    CrashPoint(f"{FULFILMENT}.production:follow", "after"),
+    _long(CrashPoint(f"{FULFILMENT}.production:follow", "after")),
     # Mailed: the carrier has the pieces, and the printer has not said so; then it has.
-    CrashPoint(f"{MAILBOX}.drop", "before"),
+    _long(CrashPoint(f"{MAILBOX}.drop", "before")),
     CrashPoint(f"{MAILBOX}.drop", "after"),
     # In the mail: a chunk of scans is kept, its pieces move, and only then the file is settled.
-    CrashPoint(f"{TRACKING}.service:ingest", "before"),
+    _long(CrashPoint(f"{TRACKING}.service:ingest", "before")),
     CrashPoint(f"{TRACKING}.store:keep", "after"),
     CrashPoint(MOVE, "after", call=2),
     CrashPoint(f"{TRACKING}.service:ingest", "after"),
     CrashPoint(f"{CARRIER}.settle", "before", call=2),
-    CrashPoint(f"{CARRIER}.settle", "after"),
-    CrashPoint(f"{TRACKING}.service:poll", "after", call=2),
+    _long(CrashPoint(f"{CARRIER}.settle", "after")),
+    _long(CrashPoint(f"{TRACKING}.service:poll", "after", call=2)),
     # Telling the subscriber.
     CrashPoint(f"{WEBHOOKS}.store:fan_out", "after", call=2),
     CrashPoint(f"{POSTER}.post", "before"),

@@ -38,7 +38,7 @@ def test_two_workers_with_a_queue_each_do_the_work_of_a_server_without_jobs(
 
     composing = nursery.start("work", "--queues", "compose", settings=office.settings)
     everything_else = nursery.start(
-        "work", "--queues", "default", "--concurrency", "2", settings=office.settings
+        "work", "--queues", "default,hand_over", "--concurrency", "2", settings=office.settings
     )
     until(lambda: answers(url), what="the server ready")
     send(url, office)

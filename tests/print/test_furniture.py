@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from one_side import greeting, picture_of, plain_face, sheet_pdf
 
+from quillpost.audience.countries import COUNTRIES
 from quillpost.composition.content import Addressee, Claim, Giftcard, ReturnAddress, Sender
 from quillpost.composition.geometry import INCH, Box
 from quillpost.composition.hands.plain import Lettering
@@ -23,6 +24,7 @@ from quillpost.composition.pages.giftcard import dollars, draw_card, draw_claim
 from quillpost.composition.pages.layout import DoesNotFit
 from quillpost.composition.pages.sides import Side
 from quillpost.composition.pages.templates import shipped_pieces
+from quillpost.composition.words.countries import COUNTRY_NAMES
 
 FACE = Lettering(plain_face())
 PIECES = shipped_pieces()
@@ -103,6 +105,19 @@ def test_mail_within_the_country_does_not_name_it(country: str | None) -> None:
 
 def test_mail_abroad_names_the_country_last() -> None:
     assert furniture.address_lines(replace(JENNY, country="Österreich"), FACE)[-1] == "ÖSTERREICH"
+
+
+@pytest.mark.parametrize(
+    ("code", "name"), [("DE", "GERMANY"), ("ca", "CANADA"), (" gb ", "UNITED KINGDOM"), ("KR", "SOUTH KOREA")]
+)
+def test_a_country_is_named_and_not_abbreviated(code: str, name: str) -> None:
+    """A carrier reads DE as Delaware."""
+    assert furniture.address_lines(replace(JENNY, country=code), FACE)[-1] == name
+
+
+def test_every_country_that_an_address_may_be_in_has_a_name() -> None:
+    assert set(COUNTRY_NAMES) == set(COUNTRIES)
+    assert all(len(name) > 3 and name == name.upper() for name in COUNTRY_NAMES.values())
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quillpost.tracking import source
+from quillpost.tracking.fields import Unreadable, barcode
 from quillpost.tracking.reading import BadRow, NotScans, read, read_bytes
 from quillpost.tracking.rules import Scan
 
@@ -54,6 +55,18 @@ FORMS = {
     "laid out": json.dumps({"events": [EVENT, EVENT]}, indent=4).encode(),
     "with a mark before it": b"\xef\xbb\xbf  \n" + as_json([EVENT, EVENT]),
     "sixteen bits": json.dumps([EVENT, EVENT]).encode("utf-16"),
+    "an object before the array": as_json(
+        {"meta": {"page": 1, "of": [1, 2], "tags": []}, "notes": ["a", 2], "events": [EVENT, EVENT], "z": {}}
+    ),
+    "an array in an object": as_json(
+        {
+            "meta": {"page": 1},
+            "data": {"count": 2, "more": {"a": 1}, "events": [EVENT, EVENT], "z": [1]},
+            "y": 3,
+        }
+    ),
+    "arrays in objects one after another": as_json({"data": {"events": [EVENT]}}) * 2,
+    "a large object before the array": as_json({"meta": {"x": "y" * 40_000}, "events": [EVENT, EVENT]}),
     "packed": gzip.compress(as_json([EVENT, EVENT])),
     "packed in two parts": gzip.compress(as_json(EVENT) + b"\n") + gzip.compress(as_json(EVENT)),
     "a comma too many": b"[" + as_json(EVENT) + b",\n," + as_json(EVENT) + b",]",
@@ -207,6 +220,8 @@ def test_json_that_breaks_off_in_one_row_goes_on_with_the_next(broken: bytes) ->
         b'{"hello": "world"}',
         b"[1, 2, 3]",
         b'{"events": "none"}',
+        b'{"error": {"details": []}}',
+        b'{"a": {"b": {"events": [{}]}}}',
         b"\x89PNG\r\n\x1a\n" + bytes(range(256)),
         b"\x1f\x8b\x08\x00damaged",
         gzip.compress(as_json([EVENT] * 100))[:-20],
@@ -226,6 +241,76 @@ def test_what_follows_and_is_no_json_is_named() -> None:
 
 def test_an_empty_list_of_events_is_no_fault() -> None:
     assert list(read_bytes(b'{"events": []}')) == list(read_bytes(b"[]")) == []
+    assert list(read_bytes(b'{"meta": {"tags": []}, "data": {"events": []}}')) == []
+
+
+def test_an_array_in_an_object_may_be_long() -> None:
+    data = as_json({"data": {"events": [EVENT] * 3_000, "end": True}, "trailer": {"n": 1}})
+    assert len(data) > 2 * source.PIECE_BYTES
+    assert [type(row) for row in read_bytes(data)] == [Scan] * 3_000
+
+
+@pytest.mark.parametrize("extra", [{"flags": []}, {"parts": [{"a": 1}]}, {"of": {"events": [{}]}}])
+def test_a_row_with_an_array_in_it_is_a_row(extra: dict[str, Any]) -> None:
+    assert [type(row) for row in read_bytes(as_json(EVENT | extra) * 2)] == [Scan, Scan]
+
+
+ROUTING = ["", "78701", "787011234", "78701123499"]
+
+
+@pytest.mark.parametrize("routing", ROUTING)
+@pytest.mark.parametrize("kind", ["270", "271", "310", "311", "040"])
+def test_a_barcode_that_lost_its_zeros_as_a_number_has_them_again(kind: str, routing: str) -> None:
+    code = f"00{kind}{CODE[5:]}"
+    number = int(code + routing)
+    assert len(str(number)) < len(code + routing)
+    moment = "2026-05-04T12:00:00Z"
+    [told] = scans(as_json({"imb": number, "scanDatetime": moment, "mailPhase": "2a"}))
+    [listed] = scans(f"imb,scanDatetime,mailPhase\n{number},{moment},2a\n".encode())
+    assert told.tracking == listed.tracking == code
+
+
+@pytest.mark.parametrize(
+    ("digits", "code"),
+    [
+        ("0" + "1" * 28, "0" + "1" * 19),  # whole: a number does not begin with a zero
+        ("00310" + "9" * 24, "00310" + "9" * 15),
+        ("4" * 29, "4" * 20),
+        ("4" * 18, "00" + "4" * 18),
+        ("4" * 23, "00" + "4" * 18),
+        ("4" * 27, "00" + "4" * 18),
+        ("4" * 28, "0" + "4" * 19),
+        ("4" * 30, "0" + "4" * 19),
+    ],
+)
+def test_what_zeros_are_missing_is_told_by_the_length(digits: str, code: str) -> None:
+    assert barcode(digits) == code
+
+
+@pytest.mark.parametrize("digits", ["4" * 16, "4" * 17, "4" * 22, "4" * 26, "0" * 19, "0" * 18, "4" * 32])
+def test_digits_that_no_zeros_make_a_barcode_are_refused(digits: str) -> None:
+    with pytest.raises(Unreadable):
+        barcode(digits)
+
+
+def test_the_older_lines_are_read_when_a_spreadsheet_took_the_zeros() -> None:
+    [found] = scans(f"78710,896,05/04/2026 12:00:00,787011234,{int(CODE)}\n".encode())
+    assert found[:3] == (CODE, "3a", NOON)
+
+
+@pytest.mark.parametrize("odd", ["\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"])
+@pytest.mark.parametrize("end", ["\r\n", "\n", "\r"])
+@pytest.mark.parametrize("piece", [1, 7, 500])
+def test_lines_end_at_ends_of_lines_alone(
+    odd: str, end: str, piece: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = f"{CODE},2026-05-04T12:00:00Z,2a,North{odd}gate"
+    monkeypatch.setattr(source, "PIECE_BYTES", piece)
+    found = list(read_bytes(end.join(["imb,scanDatetime,mailPhase,city", row, row]).encode()))
+    assert [type(each) for each in found] == [Scan, Scan]
+    assert [json.loads(each.raw)["city"] for each in found if isinstance(each, Scan)] == [
+        f"North{odd}gate"
+    ] * 2
 
 
 def test_a_file_that_unfolds_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

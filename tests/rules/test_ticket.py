@@ -46,6 +46,7 @@ def test_the_json_ticket_says_what_to_print() -> None:
         "due": None,
         "made_at": "2026-05-04T12:00:00Z",
         "reprint_of": None,
+        "replaces": None,
         "sheet_inches": [6.0, 4.0],
         "finished_inches": [6.0, 4.0],
         "printed_sides": 2,
@@ -124,3 +125,16 @@ def test_a_stock_of_the_operators_own_cannot_break_the_xml() -> None:
     stock = in_xjdf(odd).find(".//{*}Resource[@ID='stock']")
     assert stock is not None
     assert stock.attrib["DescriptiveName"] == '120 lb "cotton" <&>   '
+
+
+@pytest.mark.parametrize(
+    ("positions", "told"),
+    [([7], "7"), ([2, 3], "2-3"), ([1, 2, 3, 7, 9, 10], "1-3 7 9-10"), ([], "")],
+)
+def test_positions_that_are_replaced_are_told_as_ranges(positions: list[int], told: str) -> None:
+    again = ticket(reprint_of="batch-000001", replaces=positions)
+    assert in_json(again)["replaces"] == {"reference": "batch-000001", "positions": positions}
+    general = {
+        each.attrib["IDUsage"]: each.attrib["IDValue"] for each in in_xjdf(again).findall("./{*}GeneralID")
+    }
+    assert (general["ReprintOf"], general["ReplacesPositions"]) == ("batch-000001", told)

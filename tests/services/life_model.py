@@ -40,10 +40,11 @@ class Piece:
         self.is_over = to is S.PRINTED and self.country != HOME
 
     def spoil(self) -> None:
-        """What never left the printer can still spoil, for abroad too."""
+        """What never left the printer can still spoil, for abroad too; nothing that the carrier has seen."""
         if self.status is S.PRINTED:
             self.is_over = False
-        self.move(S.FAILED)
+        if self.status in (S.PROCESSING, S.PRINTED):
+            self.move(S.FAILED)
 
     def give_up(self) -> None:
         """Nobody will see it again: it stays where it was sent on, or was surely delivered."""
@@ -161,9 +162,10 @@ class Model:
 
     @property
     def barcodes(self) -> dict[str, Piece | None]:
-        """Every barcode that was ever given, and the piece it speaks for; an old edition's for none."""
+        """Every barcode that was ever given, and the piece it speaks for: for none that of an old edition, or
+        of paper that nobody has."""
         return {
-            edition.tracking: None if edition.is_superseded else edition.piece
+            edition.tracking: edition.piece if batch.is_handed and not edition.is_superseded else None
             for batch in self.batches.values()
             for edition in batch.editions
             if edition.tracking is not None

@@ -1,6 +1,8 @@
 """What every carrier feed promises, and what each of them does besides."""
 
+import errno
 import json
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -17,7 +19,7 @@ from quillpost.adapters.carrier.sandbox import MAILBOX, Mailbox, SandboxCarrier
 from quillpost.adapters.carrier.several import SeveralFeeds
 from quillpost.adapters.files.objects import folder_store
 from quillpost.adapters.places.local import LocalPlace
-from quillpost.ports import CarrierDown, CarrierFeed, FileMissing, FileStore, SetAside, TooMuch
+from quillpost.ports import CarrierDown, CarrierFeed, FileBarred, FileMissing, FileStore, SetAside, TooMuch
 
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
 JOURNEY = timedelta(seconds=100)
@@ -153,6 +155,53 @@ def test_a_file_that_is_too_large_is_refused(folder: Path, monkeypatch: pytest.M
     (folder / "scans.json").write_bytes(b"[" + b" " * 20 + b"]")
     with pytest.raises(TooMuch, match="larger than 10 bytes"):
         DropFolder(LocalPlace(folder)).fetch("scans.json")
+
+
+@pytest.fixture
+def shut(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Files whose names begin so may not be opened, even by who may open all."""
+    begins: list[str] = []
+    usual = os.open
+
+    def refusing(path: str | bytes | Path, flags: int, mode: int = 0o777, **more: int) -> int:
+        if any(Path(os.fsdecode(path)).name.startswith(each) for each in begins):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return usual(path, flags, mode, **more)
+
+    monkeypatch.setattr(os, "open", refusing)
+    return begins.append
+
+
+@pytest.mark.parametrize("where", ["here", "sftp"])
+def test_a_file_that_may_not_be_read_is_named_and_left(
+    folder: Path, tmp_path: Path, shut: Callable[[str], None], where: str
+) -> None:
+    shut("shut")
+    for name in ("shut.json", "scans.json"):
+        (folder / name).write_bytes(b"[1]")
+    with SftpHouse(folder) as house:
+        feed = DropFolder(house.place(tmp_path) if where == "sftp" else LocalPlace(folder))
+        assert polled(feed) == ["scans.json", "shut.json"]
+        with pytest.raises(FileBarred, match=r"shut\.json cannot be read: Permission denied"):
+            feed.fetch("shut.json")
+        assert feed.fetch("scans.json") == b"[1]"
+        [named] = feed.set_aside()
+    assert named.name == "shut.json"
+    assert "cannot be read: Permission denied. Let the service read it." in named.reason
+
+
+def test_many_files_that_may_not_be_read_are_in_nobody_s_way(
+    folder: Path, shut: Callable[[str], None]
+) -> None:
+    shut("a")
+    for number in range(drop_folder.AT_ONCE):
+        (folder / f"a{number}.json").write_bytes(b"[1]")
+    (folder / "b.json").write_bytes(b"[1]")
+    feed = DropFolder(LocalPlace(folder))
+    for name in polled(feed):
+        with pytest.raises(FileBarred):
+            feed.fetch(name)
+    assert feed.poll(now=NOON).names[0] == "b.json"
 
 
 def test_a_folder_that_is_not_there_is_down_and_keeps_nobody_from_the_other(

@@ -198,6 +198,55 @@ def test_a_batch_is_settled_once_nothing_of_it_is_on_its_way(
     assert statuses(parts, waiting) == ["Printed"]
 
 
+@pytest.mark.parametrize(
+    ("days", "how", "looked"),
+    [
+        (2, AFTER_SORTING | {"infer_unseen_after": timedelta(days=20)}, []),
+        (4, AFTER_SORTING | {"infer_unseen_after": timedelta(days=20)}, [closing.SORTED]),
+        (21, AFTER_SORTING | {"infer_unseen_after": timedelta(days=20)}, [closing.SORTED, closing.UNSEEN]),
+        (21, AFTER_SILENCE, [closing.UNSEEN]),
+        (29, NEVER, []),
+        (31, NEVER, [closing.REROUTED]),
+    ],
+)
+def test_pieces_are_looked_at_only_by_what_can_be_due(
+    parts: Parts,
+    clock: Clock,
+    owner: Caller,
+    monkeypatch: pytest.MonkeyPatch,
+    days: int,
+    how: dict[str, Any],
+    looked: list[closing.Rule],
+) -> None:
+    mailed(parts, owner)
+    asked: list[closing.Rule] = []
+
+    def run(rule: closing.Rule, *_: object, **__: object) -> int:
+        asked.append(rule)
+        return 0
+
+    monkeypatch.setattr(closing.Rule, "run", run)
+    clock.advance(days=days)
+    close(parts, **how)
+    assert asked == looked
+
+
+def test_what_is_found_is_asked_again_when_nobody_else_can_move_it(
+    parts: Parts, clock: Clock, owner: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order = mailed(parts, owner)
+    clock.advance(days=21)
+    usual = closing.UNSEEN._ends.run
+
+    def after_a_scan(*args: Any, **more: Any) -> int:
+        seen(parts, order, "1")
+        return usual(*args, **more)
+
+    monkeypatch.setattr(closing.UNSEEN._ends, "run", after_a_scan)
+    close(parts, **AFTER_SILENCE)
+    assert statuses(parts, order) == ["In Transit"]
+
+
 def test_what_went_abroad_is_neither_inferred_nor_waited_for(
     parts: Parts, clock: Clock, owner: Caller
 ) -> None:

@@ -316,6 +316,41 @@ def test_the_print_room_need_not_wait_for_the_cut_off(parts: Parts, clock: Clock
         assert len(batch_rows(tx)) == 1
 
 
+def test_more_orders_than_a_statement_has_parameters_are_pooled(parts: Parts, owner: Caller) -> None:
+    order = place(parts, owner)
+    with parts.db.work() as tx:
+        tx.execute(sa.update(orders).values(status="processing", pool_at=parts.clock()))
+        ids = [*range(order.id, order.id + 70_000)]
+        world = parts.worlds["test"]
+        made = pooling.pool_orders(tx, parts.press.stocks, world, ids, now=parts.clock())
+        assert len(made) == 1
+        assert order_row(tx, order).pool_at is None
+
+
+def test_pieces_of_a_product_that_is_unknown_here_are_not_forgotten(parts: Parts, owner: Caller) -> None:
+    order = place(parts, owner)
+    with parts.db.work() as tx:
+        tx.execute(sa.update(orders).values(status="processing", pool_at=parts.clock(), piece="poster"))
+        assert pool(parts, tx, order) == []
+        assert order_row(tx, order).pool_at == parts.clock() + pooling.WHEN_SHORT
+
+
+def test_a_machine_that_is_not_ready_pools_nothing(build: Any, clock: Clock) -> None:
+    """Settings may be missing on one of several machines: the others see to it."""
+    parts = build(**READY)
+    order = place(parts, open_account(parts, mode="live"))
+    here = with_world(parts, "live", cutoff=(clock.now() - timedelta(hours=1)).time())
+    sweep(here, clock)
+    clock.advance(days=1)
+    pooling.pool(with_world(parts, "live", gaps=("No mailer id.",), mailer_id="").press, now=clock.now())
+    with parts.db.work() as tx:
+        assert batch_rows(tx) == []
+        assert order_row(tx, order).pool_at is not None
+    pooling.pool(here.press, now=clock.now())
+    with parts.db.work() as tx:
+        assert len(batch_rows(tx)) == 1
+
+
 # Pictures
 
 

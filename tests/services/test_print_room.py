@@ -303,6 +303,25 @@ def test_nothing_is_handed_over_once_the_service_is_no_longer_ready(build: Any, 
     assert list(parts.shelf.store.keys("print-jobs/")) == []
 
 
+def test_nothing_is_composed_or_reprinted_where_the_service_is_not_ready(build: Any, clock: Clock) -> None:
+    parts = build(**READY)
+    place(parts, open_account(parts, mode="live"))
+    sweep(parts, clock)
+    with parts.db.work() as tx:
+        [batch] = batch_rows(tx)
+    unready = replace(parts.worlds["live"], gaps=("The permit has lapsed.",))
+    press = replace(parts.press, worlds={"live": unready})
+    production.compose(press, batch.id, now=clock.now())
+    with parts.db.work() as tx:
+        waiting = store.read_batch(tx, batch.id)
+        assert ("fulfilment.compose", {"batch_id": batch.id}) in booked(tx)
+    assert (waiting.status, waiting.trouble) == ("new", "The permit has lapsed.")
+    for step in (production.compose, production.hand_over):
+        step(parts.press, batch.id, now=clock.now())
+    with pytest.raises(Conflict, match="The permit has lapsed"):
+        print_room.reprint(parts.db, unready, batch.id, positions=[1], reason="Jam", now=clock.now())
+
+
 def test_a_step_that_was_given_up_is_taken_again(parts: Parts, clock: Clock, owner: Caller) -> None:
     batch_id = composed_batch(parts, clock, owner, [person()])
     with parts.db.work() as tx:

@@ -31,6 +31,14 @@ def test_without_a_partner_nobody_prints_and_it_is_told(tmp_path: Path) -> None:
     assert missing not in live_gaps(settings(tmp_path, print_partner="folder"))
 
 
+@pytest.mark.parametrize("nothing", ["", " ", "|", " | "])
+def test_a_postage_mark_of_nothing_is_none(tmp_path: Path, nothing: str) -> None:
+    gaps = live_gaps(settings(tmp_path, permit_first=nothing, permit_standard="PRSRT STD"))
+    assert [gap for gap in gaps if "PERMIT" in gap] == [
+        "QUILLPOST_PERMIT_FIRST is not set: no postage mark for first class."
+    ]
+
+
 def test_the_address_chooses_the_partner(tmp_path: Path) -> None:
     assert isinstance(partner(tmp_path, print_partner="folder"), FolderPartner)
     assert isinstance(partner(tmp_path, print_partner=f"file://{tmp_path}"), HotFolder)

@@ -83,6 +83,41 @@ def test_inline_people_were_looked_at_when_they_were_sent(parts: Parts, owner: C
     assert reasons(parts, inline.id) == {}
 
 
+# What it is drawn with
+
+
+def test_an_order_whose_hand_is_gone_waits_alone(parts: Parts, owner: Caller, clock: Clock) -> None:
+    good, inline = place(parts, owner), place(parts, owner)
+    of_list = listed(parts, owner, people(2), message="Dear %FIRST_NAME|friend%!")
+    for order_id in (inline.id, of_list):
+        with parts.db.work() as tx:
+            tx.execute(sa.update(orders).where(orders.c.id == order_id).values(style=987))
+    found = reasons(parts, good.id, inline.id, of_list)
+    assert found.keys() == {inline.id, of_list}
+    assert all("handwriting style 987 is no longer installed" in told for [told] in found.values())
+    clock.advance(seconds=10)
+    review.sweep(parts.press, now=parts.clock())
+    with parts.db.work() as tx:
+        assert [order_row(tx, order).status for order in (good, inline)] == ["processing", "paused"]
+
+
+def test_an_order_of_which_something_else_is_gone_waits_alone(
+    parts: Parts, owner: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = (listed(parts, owner, people(2), message=f"{n} %FIRST_NAME|you%!") for n in (1, 2))
+    look_at = parts.studio.misfits
+
+    def lacks_a_piece(design: Any, *what: Any, **how: Any) -> Any:
+        if design.message.startswith("1"):
+            raise KeyError("postcard-4x6")
+        return look_at(design, *what, **how)
+
+    monkeypatch.setattr(parts.studio, "misfits", lacks_a_piece)
+    found = reasons(parts, first, second)
+    assert found.keys() == {first}
+    assert "no longer all installed" in found[first][0]
+
+
 # Resolution
 
 

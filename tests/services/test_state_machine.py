@@ -148,11 +148,12 @@ class Life(Ground):
     @rule(which=WHICH)
     def rush(self, which: int) -> None:
         order = self.order(which, OrderStatus.PROCESSING)
-        may = order.status in (*HELD_BACK, OrderStatus.PROCESSING) and not order.rush
+        is_waiting = order.status is OrderStatus.PROCESSING and order.pool_at is not None
+        may = (order.status in HELD_BACK or is_waiting) and not order.rush
         rushed = print_room.rush(self.parts.db, "test", [order.id], operator_id=None, now=self.now)
         assert rushed == [order.id] * may
         if may:
-            order.rush, order.pool_at = True, order.pool_at and self.now
+            order.rush, order.pool_at = True, order.pool_at and max(order.due_at, self.now)
 
     # From the review to the printer
 

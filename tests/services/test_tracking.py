@@ -3,22 +3,20 @@
 import json
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from datetime import date, datetime, timedelta
 from io import BytesIO
 
 import pytest
 import sqlalchemy as sa
 from placing import fact_rows, item_rows, open_account, order_row, place
-from travelling import codes, ingest, journey, kept, mail, mailed, scan, statuses, told
+from travelling import JOURNEY, codes, ingest, journey, kept, mail, mailed, scan, statuses, told
 
 from makers import Clock, people
 from quillpost.accounts.rules import Caller
-from quillpost.database.press_tables import prints
+from quillpost.database.press_tables import batches, prints
 from quillpost.database.tables import items
 from quillpost.orders.records import Order
 from quillpost.parts import Parts
-from quillpost.ports import CarrierDown, CarrierReport, FileMissing, SetAside
 from quillpost.tracking import service
 
 TOLD = ["Processing", "Printed", "In Transit", "In Local Area", "Processed for Delivery", "Delivered"]
@@ -144,6 +142,43 @@ def test_a_piece_that_was_ordered_a_year_before_it_was_mailed_is_followed(
     assert statuses(parts, order) == ["Delivered"]
 
 
+@pytest.mark.parametrize("offset", ["+20:00", "-20:00", "+05:30:15.123456"])
+def test_a_time_with_an_offset_that_the_database_does_not_take_is_kept(
+    parts: Parts, owner: Caller, offset: str
+) -> None:
+    order = mailed(parts, owner)
+    seen = datetime.fromisoformat(f"2026-05-08T23:30:00{offset}")
+    assert ingest(parts, scan(*codes(parts, order), "4c", seen)) == 1
+    with parts.db.work() as tx:
+        # The day is the carrier's own.
+        assert item_rows(tx, order)[0].delivery_date == date(2026, 5, 8)
+    assert [row.scanned_at for row in kept(parts)] == [seen]
+
+
+def test_a_scan_of_paper_that_nobody_has_means_no_piece(parts: Parts, owner: Caller) -> None:
+    order = mailed(parts, owner)
+    with parts.db.work() as tx:
+        tx.execute(sa.update(batches).values(status="composed", handed_at=None, mailed_at=None))
+    assert ingest(parts, *journey(parts, *codes(parts, order))) == 4
+    assert statuses(parts, order) == ["Printed"]
+    assert [row.item_id for row in kept(parts)] == [None] * 4
+
+
+def test_a_barcode_whose_new_paper_nobody_has_means_the_older_piece(
+    parts: Parts, clock: Clock, owner: Caller
+) -> None:
+    old = mailed(parts, owner)
+    [tracking] = codes(parts, old)
+    clock.advance(days=46)
+    new = mailed(parts, owner)
+    with parts.db.work() as tx:
+        give_code(tx, new, tracking)
+        newest = sa.select(sa.func.max(batches.c.id)).scalar_subquery()
+        tx.execute(sa.update(batches).where(batches.c.id == newest).values(handed_at=None))
+    ingest(parts, scan(tracking, "1", parts.clock()))
+    assert (statuses(parts, old), statuses(parts, new)) == (["In Transit"], ["Printed"])
+
+
 def test_a_piece_seen_long_after_it_was_mailed_still_moves(parts: Parts, clock: Clock, owner: Caller) -> None:
     order = mailed(parts, owner)
     clock.advance(days=90)
@@ -215,7 +250,7 @@ def take_in(parts: Parts, scans: Sequence[service.Scan]) -> service.TakenIn:
         {"imb": each.tracking, "mailPhase": each.phase, "scanDatetime": each.at.isoformat()} for each in scans
     ]
     source = BytesIO(json.dumps({"events": events}).encode())
-    return service.take_in(parts.db, source, now=parts.clock())
+    return service.take_in(parts.db, source, now=parts.clock() + timedelta(days=len(JOURNEY)))
 
 
 @pytest.mark.parametrize(
@@ -237,114 +272,21 @@ def test_whatever_else_a_row_holds_is_kept(parts: Parts, owner: Caller, odd: str
     order = mailed(parts, owner)
     [tracking] = codes(parts, order)
     row = f'{{"imb": "{tracking}", "scanDatetime": "2026-05-06T12:00:00Z", "mailPhase": "2", "city": {odd}}}'
-    taken = service.take_in(parts.db, BytesIO(f"[{row}]".encode()), now=parts.clock())
+    taken = service.take_in(parts.db, BytesIO(f"[{row}]".encode()), now=parts.clock() + timedelta(days=2))
     assert (taken.new, taken.ours, taken.bad) == (1, 1, 0)
     assert statuses(parts, order) == ["In Local Area"]
     assert kept(parts)[0].raw.keys() == {"imb", "scanDatetime", "mailPhase", "city"}
 
 
-class Killed(BaseException):
-    """Nothing runs after it."""
-
-
-class Feed:
-    """A carrier that has the files it was given."""
-
-    def __init__(self, files: dict[str, bytes], *, more: bool = False) -> None:
-        self.files, self._more = files, more
-        self.settled: list[str] = []
-        self.refused: dict[str, str] = {}
-
-    def poll(self, *, now: datetime) -> CarrierReport:
-        return CarrierReport(list(self.files), expects_more=self._more)
-
-    def fetch(self, name: str) -> bytes:
-        if not self.files[name]:
-            raise FileMissing(name)
-        return self.files[name]
-
-    def settle(self, name: str) -> None:
-        self.settled.append(name)
-
-    def refuse(self, name: str, reason: str) -> None:
-        self.refused[name] = reason
-
-    def set_aside(self) -> Sequence[SetAside]:
-        return ()
-
-
-def poll(parts: Parts, feed: Feed) -> None:
-    service.poll(parts.db, {"test": replace(parts.worlds["test"], carrier=feed)}, now=parts.clock())
-
-
-def in_a_file(scans: Sequence[service.Scan]) -> bytes:
-    return json.dumps([json.loads(each.raw) for each in scans]).encode()
-
-
-@pytest.mark.parametrize("more", [True, False])
-def test_a_poll_comes_back_while_pieces_are_on_their_way(parts: Parts, owner: Caller, more: bool) -> None:
-    order = mailed(parts, owner)
-    feed = Feed({"page 7": in_a_file(journey(parts, *codes(parts, order))[:2])}, more=more)
-    poll(parts, feed)
-    assert feed.settled == ["page 7"]
-    assert statuses(parts, order) == ["In Local Area"]
-    with parts.db.work() as tx:
-        polls = sa.text("select count(*) from procrastinate_jobs where task_name = 'tracking.poll'")
-        assert tx.execute(polls).scalar_one() == more
-
-
-def test_a_file_that_is_none_is_set_aside_and_the_others_are_read(parts: Parts, owner: Caller) -> None:
-    order = mailed(parts, owner)
-    good = in_a_file(journey(parts, *codes(parts, order)))
-    feed = Feed({"letter.txt": b"Dear carrier, ...", "gone": b"", "scans.json": good})
-    poll(parts, feed)
-    assert feed.settled == ["scans.json"]
-    assert feed.refused.keys() == {"letter.txt"}
-    assert feed.refused["letter.txt"].startswith("This is no file of scans")
-    assert statuses(parts, order) == ["Delivered"]
-
-
-def test_rows_that_cannot_be_read_keep_nobody_from_the_rest(parts: Parts, owner: Caller) -> None:
-    order = mailed(parts, owner)
-    events = [{"imb": "12"}, *(json.loads(each.raw) for each in journey(parts, *codes(parts, order)))]
-    feed = Feed({"scans.json": json.dumps(events).encode()})
-    poll(parts, feed)
-    assert (feed.settled, feed.refused) == (["scans.json"], {})
-    assert statuses(parts, order) == ["Delivered"]
-
-
-def test_a_file_that_was_stored_and_not_settled_changes_nothing_the_next_time(
-    parts: Parts, owner: Caller, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    order = mailed(parts, owner)
-    feed = Feed({"scans.json": in_a_file(journey(parts, *codes(parts, order)))})
-
-    def die(name: str) -> None:
-        raise Killed
-
-    with monkeypatch.context() as dying:
-        dying.setattr(feed, "settle", die)
-        with pytest.raises(Killed):
-            poll(parts, feed)
-    poll(parts, feed)
-    assert feed.settled == ["scans.json"]
-    assert told(parts, order) == TOLD
-    assert len(kept(parts)) == 4
-
-
-def test_a_feed_that_is_down_keeps_nobody_from_the_other_world(
-    parts: Parts, owner: Caller, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    order = mailed(parts, owner)
-    good, down = Feed({"scans.json": in_a_file(journey(parts, *codes(parts, order)))}), Feed({})
-
-    def fail(*, now: datetime) -> CarrierReport:
-        raise CarrierDown("The folder is not there.")
-
-    monkeypatch.setattr(down, "poll", fail)
-    worlds = {
-        "live": replace(parts.worlds["live"], carrier=down),
-        "test": replace(parts.worlds["test"], carrier=good),
-    }
-    service.poll(parts.db, worlds, now=parts.clock())
-    assert statuses(parts, order) == ["Delivered"]
+def test_a_scan_of_the_day_after_tomorrow_is_passed_over(parts: Parts, clock: Clock, owner: Caller) -> None:
+    order = mailed(parts, owner, 2)
+    [first, second] = codes(parts, order)
+    moments = [clock.now() + timedelta(hours=12), clock.now() + timedelta(days=2)]
+    events = [
+        {"imb": code, "mailPhase": "Phase 4c", "scanDatetime": at.isoformat()}
+        for code, at in zip((first, second), moments, strict=True)
+    ]
+    taken = service.take_in(parts.db, BytesIO(json.dumps({"events": events}).encode()), now=clock.now())
+    assert (taken.new, taken.bad) == (1, 1)
+    assert "future" in taken.refused[0].reason
+    assert statuses(parts, order) == ["Delivered", "Printed"]

@@ -2,6 +2,8 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -15,10 +17,12 @@ from life_checks import Rows, check_each_other
 
 from makers import Clock
 from quillpost import database, wiring
+from quillpost.database import dump
 from quillpost.database.embedded import EmbeddedPostgres
 from quillpost.database.engine import administrator
 from quillpost.database.schema import OWNER, create_roles, migrate
 from quillpost.fulfilment import pooling, print_room, production, review, verdicts
+from quillpost.fulfilment.serials import Serials, take_turns
 from quillpost.orders.rules import ItemStatus
 from quillpost.parts import Parts
 from quillpost.ports import PrintProgress
@@ -276,3 +280,96 @@ def test_a_piece_that_was_printed_before_an_upgrade_can_be_printed_again(
     for step in (production.compose, production.hand_over):
         step(parts.press, made.batch_id, now=clock.now())
     check_each_other(Rows.read(parts.db))
+
+
+LONG = "901234567"
+
+# The codes of one batch of the old release get another mailer's, or other serials.
+RECODE = """
+    with changed as (
+        update batches set mode = %(mode)s, mailed_at = now() - cast(%(ago)s as interval)
+         where id = (select min(batch_id) from items where order_id = %(order)s) returning id)
+    update items set tracking = %(head)s || lpad((%(first)s + batch_position)::text, %(digits)s, '0')
+      from changed where batch_id = changed.id and country = 'US'
+    returning batch_id
+"""
+
+
+@dataclass(frozen=True)
+class Recoded:
+    """A batch of the old release whose pieces have serials after `first`, mailed so long ago."""
+
+    order: str
+    mailer: str
+    first: int
+    ago: timedelta | None = None
+
+    def write(self, old: str, orders: dict[str, int]) -> int:
+        asked = {
+            "mode": "live" if self.mailer == LONG else "test",
+            "ago": self.ago,
+            "order": orders[self.order],
+            "head": f"00310{self.mailer}",
+            "first": self.first,
+            "digits": 15 - len(self.mailer),
+        }
+        with psycopg.connect(old) as connection:
+            row = connection.execute(RECODE, asked).fetchone()
+        assert row is not None
+        return int(row[0])
+
+
+def upgraded(old: str, clock: Clock, last: int, *batches: Recoded) -> list[int]:
+    """Upgrade the old house, whose sequence stands at `last`, with these batches; their ids."""
+    orders = OldHouse(old, clock).write()
+    with psycopg.connect(old) as connection:
+        connection.execute("select setval('mail_serials', %s)", (last,))
+        connection.execute("update items set tracking = null")
+    made = [batch.write(old, orders) for batch in batches]
+    migrate(old)
+    return made
+
+
+def free(parts: Parts, mailer: str) -> Serials:
+    """What the mailer has left, by the real time: the upgrade knows no other."""
+    with parts.db.work() as tx:
+        return take_turns(tx, mailer, wanted=10 ** (15 - len(mailer)), now=datetime.now(UTC))
+
+
+def test_barcodes_that_are_in_the_mail_at_an_upgrade_are_not_given_out_again(
+    old: str, parts: Parts, clock: Clock
+) -> None:
+    """Of a mailer id of nine digits, whose serials soon return."""
+    ids = upgraded(
+        old, clock, 2_000_500,
+        Recoded("mailed", LONG, first=400, ago=timedelta(days=44)),
+        Recoded("handed", LONG, first=999_990),
+        Recoded("delivered", LONG, first=300_000, ago=timedelta(days=46)),
+        Recoded("printed", "999999", first=2_000_100),
+    )  # fmt: skip
+    batches = Rows.read(parts.db).batches
+    assert [(batches[each].mailer_id, batches[each].first_serial) for each in ids] == [
+        (LONG, 2_000_401),
+        (LONG, 1_999_991),
+        (None, None),
+        ("999999", 2_000_101),
+    ]
+    assert free(parts, LONG) == Serials(2_000_501, 1_000_000 - (2_000_501 - 1_999_991))
+
+
+def test_a_sequence_that_began_anew_before_an_upgrade_is_counted_on(
+    old: str, parts: Parts, clock: Clock
+) -> None:
+    short = "123456"
+    upgraded(old, clock, 50, Recoded("mailed", short, first=999_999_900, ago=timedelta(days=1)))
+    assert free(parts, short) == Serials(1_000_000_051, 10**9 - (51 + 99))
+
+
+def test_a_restored_database_of_the_release_before_passes_by_what_was_given_out(
+    old: str, parts: Parts, clock: Clock
+) -> None:
+    OldHouse(old, clock).write()
+    dump.pass_by_given_out(old)
+    migrate(old)
+    assert free(parts, LONG).next > 99 + 10_000_000
+    assert free(parts, LONG).next % 1_000_000 > 99 + 100_000

@@ -34,7 +34,8 @@ def mail(parts: Parts, order: Order) -> list[int]:
     end_review(parts, order)
     with parts.db.work() as tx:
         made = pool(parts, tx, order)
-        tx.execute(sa.update(batches).where(batches.c.id.in_(made)).values(status="mailed", mailed_at=now))
+        gone = {"status": "mailed", "handed_at": now, "mailed_at": now}
+        tx.execute(sa.update(batches).where(batches.c.id.in_(made)).values(**gone))
         move_items(tx, [Move(piece.id, ItemStatus.PRINTED) for piece in item_rows(tx, order)], now=now)
     return made
 

@@ -50,8 +50,14 @@ def verbatim(metadata: str | None) -> Any:
     return None if metadata is None else orjson.Fragment(metadata.encode())
 
 
-def linked(request: Request, page: Page[Row], show: Callable[[Row], Mapping[str, Any]]) -> Response:
-    """The links + meta envelope."""
+def linked(
+    request: Request,
+    page: Page[Row],
+    show: Callable[[Row], Mapping[str, Any]],
+    *,
+    more: Mapping[str, Any] | None = None,
+) -> Response:
+    """The links + meta envelope; `more` is in the meta as well."""
     current = page.asked.page
 
     def link(number: int | None) -> str | None:
@@ -74,6 +80,7 @@ def linked(request: Request, page: Page[Row], show: Callable[[Row], Mapping[str,
                 "per_page": page.asked.per_page,
                 "to": page.last_row,
                 "total": page.total,
+                **(more or {}),
             },
         }
     )

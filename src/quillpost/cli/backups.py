@@ -88,6 +88,7 @@ def restore(file: BackupFile) -> None:
     with _left_empty_on_failure(settings.home.absolute()):
         _restore(settings, file, key_file, manifest)
     _say(f"Everything is as it was at {manifest.taken_at}: {_contents(manifest)}.")
+    _say("What was handed to the printer since is not known any more: see Backups in docs/operate.md.")
     if found.verdict == "older":
         _say("It was written by an older release: run `quillpost migrate` next.")
 
@@ -114,7 +115,7 @@ def _write(out: BinaryIO, parts: Parts, binaries: Binaries, count: CountFile) ->
 
 
 def _known_files(store: FileStore, last_batch: int) -> Iterator[tuple[str, bytes]]:
-    """All files but those of later batches: a restored service will give their numbers to other batches."""
+    """All files but those of later batches, of which a restored service knows nothing."""
     for key in store.keys(""):
         batch = BATCH_IN_KEY.search(key)
         if batch is not None and int(batch[1]) > last_batch:
@@ -146,6 +147,7 @@ def _restore(
                 _put_files(store, file, count)
                 # Last, and in one transaction: once the database is there, everything is.
                 dump.load(binaries, ground.conninfo, archive.database_in(file))
+                dump.pass_by_given_out(ground.conninfo)
         except BaseException:
             for key in list(store.keys("")):
                 store.delete(key)

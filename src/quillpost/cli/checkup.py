@@ -214,7 +214,7 @@ def with_database(settings: wiring.Settings, conninfo: str, *, now: datetime) ->
             if schema.verdict != "ok":
                 return
             tx.execute(sa.text(f"set local role {WORKER}"))
-            yield from check_key(settings, conninfo, tx)
+            yield from check_key(settings, tx)
             yield check_prices(tx, now=now)
             yield check_workers(tx, settings)
             yield check_jobs(tx)
@@ -251,7 +251,7 @@ def check_schema(tx: Tx) -> Finding:
             return Finding("schema", "broken", what, "Run the release that wrote it, or a later one.")
 
 
-def check_key(settings: wiring.Settings, conninfo: str, tx: Tx) -> Iterator[Finding]:
+def check_key(settings: wiring.Settings, tx: Tx) -> Iterator[Finding]:
     """Present, closed to others, and the one that sealed what is in the database."""
     path = wiring.key_path(settings.home)
     sealed = _any_sealed(tx)
@@ -261,7 +261,7 @@ def check_key(settings: wiring.Settings, conninfo: str, tx: Tx) -> Iterator[Find
     if settings.secret_key is None and stat.S_IMODE(path.stat().st_mode) != KEY_MODE:
         yield Finding("secret key", "broken", f"others may use {path}", f"Run chmod 600 {path}.")
     try:
-        sealer = wiring.build(settings, conninfo).sealer
+        sealer = wiring.sealer_of(settings)
         if sealed is not None:
             unseal(sealer, *sealed)
     except QuillpostError as fault:

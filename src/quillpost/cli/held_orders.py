@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from quillpost.cli.ground import opened
@@ -41,7 +40,11 @@ def show_held(mode: Mode = "live", machine: Machine = False) -> None:
         moments = ("created_at", "paused_at")
         write([asdict(order) | {at: iso(getattr(order, at)) for at in moments} for order in page.rows])
         return
-    Console().print(_table(page.rows))
+    out = Console()
+    for order in page.rows:
+        out.print(_shown(order), soft_wrap=True)
+    if not page.rows:
+        typer.echo("No order is held.")
     if page.total > len(page.rows):
         typer.echo(f"These are the oldest {len(page.rows):,} of {page.total:,}.")
 
@@ -89,16 +92,10 @@ def _plain(reason: str) -> str:
     return reason.strip()
 
 
-def _table(rows: list[HeldOrder]) -> Table:
-    table = Table("Order", "Account", "Type", "Recipients", "Total", "Paused", "Reasons")
-    for order in rows:
-        table.add_row(
-            str(order.id),
-            Text(order.account_email),
-            order.type,
-            f"{order.recipient_count:,}",
-            dollars(order.grand_total),
-            iso(order.paused_at),
-            Text("\n".join(order.reasons)),
-        )
-    return table
+def _shown(order: HeldOrder) -> Text:
+    """A line on the order and one for each reason: a table would cut what matters."""
+    what = f"{order.type}, {order.recipient_count:,} recipients, {dollars(order.grand_total)}"
+    shown = Text(f"Order {order.id}: {what}, of {order.account_email}, since {iso(order.paused_at)}", "bold")
+    for reason in order.reasons:
+        shown.append(f"\n  {reason}", "not bold")
+    return shown

@@ -76,6 +76,10 @@ def show_list(
     for world, groups in waiting:
         if groups:
             typer.echo(waiting_line(groups, world.mode, zone=world.zone, now=now))
+    for world in worlds:
+        if world.gaps:
+            out.print(Text(f"No {world.mode} mail is printed yet:", style="bold red"))
+            typer.echo("\n".join(f"  {gap}" for gap in world.gaps))
 
 
 @app.command("show")
@@ -116,7 +120,10 @@ def mark(
     reason: Annotated[str | None, typer.Option(help="Why the pieces are spoiled.")] = None,
     at: Annotated[datetime | None, typer.Option(help="When, in UTC; now if not said.")] = None,
 ) -> None:
-    """Say how far a batch is, and which of its pieces are spoiled."""
+    """Say how far a batch is, and which of its pieces are spoiled.
+
+    A spoiled piece is given up: it fails, and is not billed. To print it again, use `reprint` instead.
+    """
     spoiled = [Spoiled(position=place, reason=reason) for place in piece or ()]
     spoiled += [Spoiled(item_id=number, reason=reason) for number in item or ()]
 
@@ -124,6 +131,9 @@ def mark(
         now = parts.clock()
         when = at.replace(tzinfo=now.tzinfo) if at is not None else None
         marking.mark(parts.db, found.id, status, at=when, spoiled=spoiled, now=now)
+        if spoiled and status == "spoiled":
+            pieces = "1 piece" if len(spoiled) == 1 else f"{len(spoiled)} pieces"
+            return f"{pieces} of {reference(found.id)}: spoiled, and not billed."
         return f"{reference(found.id)} is marked {status}."
 
     _do(batch, deed)
@@ -185,7 +195,7 @@ def rush(
             rushed = print_room.rush(parts.db, mode, orders, operator_id=None, now=parts.clock())
         except NotFound:
             raise Refused(f"There is no such order in {mode} mode.") from None
-    typer.echo(f"Rushed: {', '.join(map(str, rushed)) or 'none, they are printed or rushed already'}.")
+    typer.echo(f"Rushed: {', '.join(map(str, rushed)) or 'none, they are in batches or rushed already'}.")
 
 
 @app.command("pool")
@@ -278,7 +288,8 @@ def _facts_table(shown: BatchShown) -> Table:
 
 
 def _file_table(shown: BatchShown) -> Table:
-    table = Table("File", "Bytes", "SHA-256")
+    table = Table("File", "Bytes")
+    table.add_column("SHA-256", overflow="fold")
     for file in shown.files:
         table.add_row(file.name, f"{file.size:,}", file.sha256)
     return table

@@ -65,7 +65,9 @@ def serve(
 
 
 def work(
-    queues: Annotated[str | None, typer.Option(help="Only these, with commas.")] = None,
+    queues: Annotated[
+        str | None, typer.Option(help="Only these of default, compose and hand_over, with commas.")
+    ] = None,
     concurrency: Annotated[int | None, typer.Option(help="Jobs at a time.", min=1)] = None,
 ) -> None:
     """Run jobs and deliver webhooks, and serve nothing."""

@@ -6,9 +6,12 @@ from dataclasses import dataclass
 
 import psycopg
 import sqlalchemy as sa
+import structlog
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from quillpost.kit.errors import NotReady, Unavailable
+
+log = structlog.get_logger(__name__)
 
 Tx = sa.Connection
 """An open transaction. Whoever opened it commits it."""
@@ -72,12 +75,18 @@ class Database:
         self._worker.dispose()
 
 
+BROKEN = sa.exc.OperationalError, sa.exc.InterfaceError, sa.exc.TimeoutError
+
+
 @contextmanager
 def _begun(engine: sa.Engine) -> Iterator[Tx]:
     try:
         with engine.begin() as tx:
             yield tx
-    except (sa.exc.OperationalError, sa.exc.InterfaceError, sa.exc.TimeoutError) as broken:
+    except (*BROKEN, psycopg.OperationalError, psycopg.InterfaceError) as broken:
+        # Not only a server that is gone: a deadlock, or a disk that is full, is told to callers alike.
+        state = getattr(getattr(broken, "orig", broken), "sqlstate", None)
+        log.warning("database.refused", state=state, error=type(broken).__name__)
         raise Unavailable("The database does not answer. Try again shortly.") from broken
 
 

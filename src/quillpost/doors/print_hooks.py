@@ -39,7 +39,7 @@ class Spoiled(Body):
 class Call(Body):
     reference: Text = Field(max_length=40)
     event: Status
-    at: Text = Field(max_length=64)
+    at: Text | None = Field(None, max_length=64)
     spoiled: list[Spoiled] | None = Field(None, max_length=MOST_PIECES)
 
 
@@ -62,11 +62,11 @@ def take_call(
     now = parts.clock()
     if not standard_webhooks.verify(secrets, request.headers, body, now=now):
         return answer({"message": "The signature does not fit this body, or is too old."}, status=401)
-    take_word(parts.db, LIVE, _read(body), now=now)
+    take_word(parts.db, LIVE, _read(body, now=now), now=now)
     return answer({"message": "Accepted"}, status=202)
 
 
-def _read(body: bytes) -> Word:
+def _read(body: bytes, *, now: datetime) -> Word:
     try:
         call = Call.model_validate(exact_json.read(body))
     except exact_json.NotJson as wrong:
@@ -74,7 +74,8 @@ def _read(body: bytes) -> Word:
     except ValidationError as wrong:
         raise invalid_of(wrong.errors()) from None
     pieces = [SpoiledPiece(one.item_id, one.tracking, one.position, one.reason) for one in call.spoiled or ()]
-    return Word(call.reference, call.event, _moment(call.at), pieces)
+    at = now if call.at is None else _moment(call.at)
+    return Word(call.reference, call.event, at, pieces)
 
 
 def _moment(text: str) -> datetime:

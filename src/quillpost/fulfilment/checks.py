@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import sqlalchemy as sa
+import structlog
 
 from quillpost.audience.rules import HALF_AN_ADDRESS, NO_ADDRESS, NO_PRICE
 from quillpost.composition.studio import Studio
@@ -19,6 +20,8 @@ from quillpost.orders import look
 from quillpost.orders.longest import DAYS, FIELDS, longest_mailed
 from quillpost.orders.records import Order
 from quillpost.orders.rules import ItemStatus
+
+log = structlog.get_logger(__name__)
 
 UNDELIVERABLE = "Undeliverable address"
 """Why a piece fails whose address nobody can deliver to."""
@@ -43,7 +46,7 @@ def reasons(tx: Tx, studio: Studio, order_ids: Sequence[int], limits: ReviewLimi
     undeliverable = _undeliverable(tx, inside, limits.undeliverable_percent)
     found = {
         order.id: [
-            *_fit(tx, studio, order),
+            *_words(tx, studio, order),
             *_resolution(order, limits.dpi),
             *unfilled.get(order.id, ()),
             *undeliverable.get(order.id, ()),
@@ -52,6 +55,23 @@ def reasons(tx: Tx, studio: Studio, order_ids: Sequence[int], limits: ReviewLimi
         for order in inside
     }
     return {order_id: told for order_id, told in found.items() if told}
+
+
+def _words(tx: Tx, studio: Studio, order: Order) -> list[str]:
+    if order.style not in studio.hands.styles:
+        return [
+            f"Its handwriting style {order.style} is no longer installed: choose another and send again,"
+            " or have it released once it is back."
+        ]
+    try:
+        return _fit(tx, studio, order)
+    except LookupError as missing:
+        # What else it is drawn with may have gone since. That is one order's trouble: the others go on.
+        log.warning("order.not_checked", order=order.id, error=repr(missing))
+        return [
+            "What it is drawn with is no longer all installed: have it released once it is back,"
+            " or send it again in another way."
+        ]
 
 
 def _fit(tx: Tx, studio: Studio, order: Order) -> list[str]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+import sqlalchemy as sa
 import structlog
 
 from quillpost.composition.art.refusals import BadArt
@@ -28,6 +29,9 @@ log = structlog.get_logger(__name__)
 
 PRINT_FILE, ENVELOPE_FILE = "print.pdf", "envelopes.pdf"
 NOT_DRAWABLE = "The piece could not be composed"
+
+OURS = (MemoryError, OSError, sa.exc.SQLAlchemyError, Unavailable)
+"""Trouble of this machine or of the database, whichever order it meets: nobody's pieces fail for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +138,14 @@ def _misfits(press: Press, drawable: _Drawable) -> list[Move]:
     moves = []
     for design, own in _by_order(drawable):
         has_qr = any(copy.qr_url is not None for copy in own)
-        found = press.studio.misfits(design, [copy.addressee for copy in own], qr=has_qr, every=True)
+        try:
+            found = press.studio.misfits(design, [copy.addressee for copy in own], qr=has_qr, every=True)
+        except OURS:
+            raise
+        except Exception as fault:
+            # It cannot even be laid out, and will be found when each order is drawn by itself.
+            log.warning("order.not_laid_out", item=own[0].item_id, error=repr(fault))
+            continue
         for place, copy in enumerate(own):
             too_long = found.sender or found.messages.get(place) or found.addresses.get(place)
             if too_long:
@@ -160,6 +171,8 @@ def _faulty_orders(press: Press, batch: store.Batch, drawable: _Drawable) -> lis
         own = [copy for copy in drawable.copies if copy.design in its]
         try:
             _compose(press, batch, _Drawable(its, own))
+        except OURS:
+            raise
         except Exception as fault:
             log.warning("order.not_drawable", order=number, error=repr(fault))
             faulty += [Move(copy.item_id, ItemStatus.FAILED, why=NOT_DRAWABLE) for copy in own]

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Literal
 
 from quillpost.database import Database, Tx
-from quillpost.fulfilment import print_room
+from quillpost.fulfilment import print_room, store
 from quillpost.fulfilment.print_room import Reprinted
 from quillpost.fulfilment.shown import find_batch, items_at, positions_of
 from quillpost.fulfilment.store import Batch
@@ -49,13 +49,20 @@ def mark(
     at: datetime | None = None,
     spoiled: Sequence[Spoiled] = (),
     mode: str | None = None,
+    by_partner: bool = False,
     now: datetime,
 ) -> None:
-    """Take down how far the batch is; `mode`, only if it is of that mode."""
+    """Take down how far the batch is; `mode`, only if it is of that mode.
+
+    A person is told of a spoiled piece that the carrier has seen. What a partner says of it is passed over:
+    refused, the rest of its call would be lost with it.
+    """
     with db.work() as tx:
         batch = find_batch(tx, batch_id, mode=mode)
         _require_sensible(batch, status, at, spoiled, now=now)
         found = _spoiled_items(tx, batch_id, spoiled)
+        if not by_partner:
+            _require_in_the_house(tx, batch_id, spoiled, list(found))
     when = at or now
     progress = PrintProgress(
         acknowledged_at=when if status == "acknowledged" else None,
@@ -100,6 +107,20 @@ def _spoiled_items(tx: Tx, batch_id: int, spoiled: Sequence[Spoiled]) -> dict[in
     return found
 
 
+def _require_in_the_house(tx: Tx, batch_id: int, spoiled: Sequence[Spoiled], item_ids: Sequence[int]) -> None:
+    gone = store.in_the_mail(tx, batch_id, item_ids)
+    by_position, by_item = {row.position: row for row in gone}, {row.item_id: row for row in gone}
+    faults = {}
+    for place, one in enumerate(spoiled):
+        row = by_item.get(one.item_id) if one.position is None else by_position.get(one.position)
+        if row is not None:
+            name = "item_id" if one.position is None else "position"
+            told = f"Piece {row.position} is in the mail already ({row.status}): it cannot be spoiled."
+            faults[f"spoiled.{place}.{name}"] = [told]
+    if faults:
+        raise Invalid(faults)
+
+
 def reprint(
     db: Database,
     world: World,
@@ -110,6 +131,8 @@ def reprint(
     now: datetime,
 ) -> Reprinted:
     """Print these pieces again; all of them must be in the batch."""
+    if not reason.strip():
+        raise Invalid({"reason": ["Say why they are printed again."]})
     with db.work() as tx:
         find_batch(tx, batch_id, mode=world.mode)
         positions = _positions(tx, batch_id, pieces)

@@ -46,7 +46,7 @@ def take_word(db: Database, mode: str, word: Word, *, now: datetime) -> None:
         spoiled = _by_item(tx, batch_id, word.spoiled)
     # A clock that runs a little ahead is no reason to lose the word.
     at = now if now < word.at <= now + CLOCKS_DIFFER else word.at
-    marking.mark(db, batch_id, word.event, at=at, spoiled=spoiled, mode=mode, now=now)
+    marking.mark(db, batch_id, word.event, at=at, spoiled=spoiled, mode=mode, by_partner=True, now=now)
 
 
 def _by_item(tx: Tx, batch_id: int, spoiled: Sequence[SpoiledPiece]) -> list[Spoiled]:

@@ -12,7 +12,6 @@ import structlog
 
 from quillpost import jobs
 from quillpost.database import Tx
-from quillpost.database.tables import orders
 from quillpost.fulfilment.press import Press
 from quillpost.fulfilment.rules import BATCH_BYTES, BATCH_SIZE
 from quillpost.fulfilment.serials import take_turns
@@ -124,13 +123,23 @@ STILL_WAITING = sa.text(
     """
 )
 
+SETTLE = sa.text(
+    """
+    update orders set pool_at = case when id = any(cast(:waiting as bigint[])) then :later end
+     where id = any(:orders)
+    """
+)
+
 
 def pool(press: Press, *, now: datetime) -> None:
     """Put every piece whose time has come into a batch. Several at once share the orders between them."""
     for world in press.worlds.values():
         with press.db.work() as tx:
             due = list(tx.execute(CLAIM, {"mode": world.mode, "now": now}).scalars())
-            if due:
+            if due and world.gaps:
+                # Settings may be missing on this machine alone: another one, or a later start, takes them.
+                log.warning("pooling.unready", mode=world.mode, orders=len(due), gaps=world.gaps)
+            elif due:
                 pool_orders(tx, press.stocks, world, due, now=now)
 
 
@@ -165,23 +174,18 @@ def pool_orders(
     if wanted > FEW:
         tx.execute(PLAN_FOR_MANY)
     made = tx.execute(POOL_ALL if everyone else POOL_SOME, asked).all()
-    tx.execute(PLAN_AS_USUAL)
     for batch in made:
         book(tx, COMPOSE, batch.id, is_urgent=batch.rush)
         log.info("batch.made", batch=batch.id, mode=world.mode)
-    _settle(tx, order_ids, all_found_one=everyone, now=now)
+    _settle(tx, order_ids, now=now)
+    tx.execute(PLAN_AS_USUAL)
     return [batch.id for batch in made]
 
 
-def _settle(tx: Tx, order_ids: Sequence[int], *, all_found_one: bool, now: datetime) -> None:
-    waiting: list[int] = []
-    if not all_found_one:
-        waiting = list(tx.execute(STILL_WAITING, {"orders": list(order_ids)}).scalars())
+def _settle(tx: Tx, order_ids: Sequence[int], *, now: datetime) -> None:
+    """Orders of which every piece has its place wait for nothing more; the others ask again."""
+    waiting = list(tx.execute(STILL_WAITING, {"orders": list(order_ids)}).scalars())
     if waiting:
-        log.warning("mail.barcodes_short", orders=len(waiting))
+        log.warning("pooling.left_over", orders=len(waiting))
         jobs.wake(tx, POOL, at=now + WHEN_SHORT)
-    tx.execute(
-        sa.update(orders)
-        .where(orders.c.id.in_(order_ids))
-        .values(pool_at=sa.case((orders.c.id.in_(waiting), now + WHEN_SHORT), else_=None))
-    )
+    tx.execute(SETTLE, {"orders": list(order_ids), "waiting": waiting, "later": now + WHEN_SHORT})

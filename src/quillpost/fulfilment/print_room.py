@@ -31,13 +31,15 @@ MARK_PRINTED = Moves(
       from prints where batch_id = :batch and not superseded
     """
 )
+# What the carrier has seen did not stay behind in the print room, whatever is said of it.
 MARK_SPOILED = Moves(
     f"""
     select p.item_id, 'Failed' as target, s.reason, false as inferred, {_NOT_SEEN}
       from prints p
       join unnest(cast(:spoiled as bigint[]), cast(:reasons as text[])) as s (item_id, reason)
         on s.item_id = p.item_id
-     where p.batch_id = :batch and not p.superseded
+      join items i on i.id = p.item_id
+     where p.batch_id = :batch and not p.superseded and i.status in ('Processing', 'Printed')
     """
 )
 
@@ -77,6 +79,16 @@ AGAIN = sa.text(
 )
 
 
+POOL_EARLY = sa.text(
+    """
+    with turn as materialized (
+        select id from orders
+         where pool_at > :now and pool_at > due_at and mode = :mode order by id for no key update)
+    update orders o set pool_at = greatest(o.due_at, :now) from turn where o.id = turn.id
+    """
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Reprinted:
     """The batch in which the pieces are printed again, and how many they are."""
@@ -93,6 +105,8 @@ def take_progress(db: Database, batch_id: int, progress: PrintProgress, *, now: 
             raise Conflict(
                 "The batch has not been handed to the printer yet. Try again shortly.", retry_after=5
             )
+        if _has_any(progress):
+            store.take_turns(tx, [batch_id])
         if batch.acknowledged_at is None and _has_any(progress):
             heard = progress.acknowledged_at or progress.printed_at or progress.mailed_at or now
             tx.execute(sa.update(batches).where(batches.c.id == batch_id).values(acknowledged_at=heard))
@@ -129,6 +143,9 @@ def reprint(
         batch = store.read_batch(tx, batch_id, locked=True)
         if batch.handed_at is None:
             raise Conflict("The batch has not been handed to the printer yet: there is nothing to reprint.")
+        if world.gaps:
+            raise Conflict(f"Nothing can be printed here. {' '.join(world.gaps)}")
+        store.take_turns(tx, [batch_id])
         wanted = len(positions) + len(item_ids)
         serials = take_turns(tx, world.mailer_id, wanted=wanted, now=now)
         if serials.free < wanted:
@@ -172,17 +189,21 @@ def rush(
     """Let these orders go before the others, and without waiting for the cut-off; those that still could."""
     with db.work() as tx:
         wanted = orders.c.id.in_(order_ids), orders.c.mode == mode
-        known = set(tx.execute(sa.select(orders.c.id).where(*wanted)).scalars())
+        in_turn = sa.select(orders.c.id).where(*wanted).order_by(orders.c.id).with_for_update(key_share=True)
+        known = set(tx.execute(in_turn).scalars())
         unknown = [number for number in order_ids if number not in known]
         if unknown:
             raise Invalid({"order_ids": [f"There is no order {unknown[0]}."]}) if known else NotFound()
-        may = orders.c.status.in_(("reviewing", "paused", "processing")), ~orders.c.rush
+        waits = sa.or_(
+            orders.c.status.in_(("reviewing", "paused")),
+            sa.and_(orders.c.status == "processing", orders.c.pool_at.is_not(None)),
+        )
         rushed = tx.execute(
             sa.update(orders)
-            .where(*wanted, *may)
+            .where(*wanted, waits, ~orders.c.rush)
             .values(
                 rush=True,
-                pool_at=sa.case((orders.c.pool_at.is_not(None), now)),
+                pool_at=sa.case((orders.c.pool_at.is_not(None), sa.func.greatest(orders.c.due_at, now))),
                 updated_at=now,
             )
             .returning(orders.c.id, orders.c.account_id)
@@ -204,11 +225,9 @@ def rush(
 
 
 def pool_now(db: Database, mode: str, *, now: datetime) -> int:
-    """Do not wait for the cut-off today; how many orders that brings forward."""
+    """Do not wait for the cut-off today; how many orders that brings forward. None goes before it is due."""
     with db.work() as tx:
-        early = tx.execute(
-            sa.update(orders).where(orders.c.pool_at > now, orders.c.mode == mode).values(pool_at=now)
-        )
+        early = tx.execute(POOL_EARLY, {"mode": mode, "now": now})
         jobs.wake(tx, POOL, at=now)
     return early.rowcount
 
@@ -225,5 +244,7 @@ def _take_spoiled(tx: Tx, batch_id: int, progress: PrintProgress, *, now: dateti
             "spoiled": list(spoiled),
             "reasons": [why or SPOILED for why in spoiled.values()],
         }
+        if gone := [row.item_id for row in store.in_the_mail(tx, batch_id, list(spoiled))]:
+            log.warning("batch.spoiled_in_the_mail", batch=batch_id, items=gone)
         failed = MARK_SPOILED.run(tx, values, now=now)
         log.info("batch.spoiled", batch=batch_id, pieces=failed)

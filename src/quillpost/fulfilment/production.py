@@ -9,7 +9,7 @@ from quillpost.fulfilment import rules, store
 from quillpost.fulfilment.drawing import draw, part_from, read_contents, remade
 from quillpost.fulfilment.press import Press
 from quillpost.fulfilment.print_room import take_progress
-from quillpost.fulfilment.steps import FOLLOW, HAND_OVER, NEXT_STEP, book
+from quillpost.fulfilment.steps import COMPOSE, FOLLOW, HAND_OVER, NEXT_STEP, book
 from quillpost.fulfilment.ticket import TicketFile, job_ticket, ticket_dict, ticket_files
 from quillpost.kit.errors import Unavailable
 from quillpost.orders.rules import OrderStatus
@@ -34,6 +34,9 @@ def compose(press: Press, batch_id: int, *, now: datetime) -> None:
             store.swap_batch(tx, batch_id, expected="new", to="mailed", now=now, settled_at=now)
             return
     world = press.worlds[batch.mode]
+    if world.gaps:
+        _come_again(press, batch, COMPOSE, " ".join(world.gaps), now=now)
+        return
     indicia, qr_base = list(world.indicia[batch.mail_class]), press.qr_base
     try:
         files = draw(press, contents, indicia=indicia, qr_base=qr_base)
@@ -61,7 +64,6 @@ def hand_over(press: Press, batch_id: int, *, now: datetime) -> None:
         return
     world = press.worlds[batch.mode]
     if world.gaps:
-        # Settings may have changed since it was composed: nothing unready reaches paper.
         _come_again(press, batch, HAND_OVER, " ".join(world.gaps), now=now)
         return
     try:
@@ -123,7 +125,10 @@ def place_of(batch_id: int, name: str) -> str:
 
 
 def _come_again(press: Press, batch: store.Batch, step: str, trouble: str, *, now: datetime) -> None:
-    """Show what is wrong and try the step later: a printer that is down is waited for, however long."""
+    """Show what is wrong and try the step later: a printer that is down is waited for, however long.
+
+    Settings may be missing on one machine, or since a restart: nothing unready reaches paper.
+    """
     lasting = now - (batch.trouble_at or now)
     wait = min(max(lasting / 2, press.worlds[batch.mode].poll_every), LONGEST_WAIT)
     with press.db.work() as tx:
@@ -134,6 +139,8 @@ def _come_again(press: Press, batch: store.Batch, step: str, trouble: str, *, no
 
 def _print_job(press: Press, batch: store.Batch) -> PrintJob:
     files = _files(press, batch)
+    with press.db.work() as tx:
+        replaces = store.replaced(tx, batch.id)
     ticket = job_ticket(
         press.studio.pieces[batch.piece],
         reference=rules.reference(batch.id),
@@ -144,6 +151,7 @@ def _print_job(press: Press, batch: store.Batch) -> PrintJob:
         stock=batch.stock,
         rush=batch.rush,
         reprint_of=None if batch.reprint_of is None else rules.reference(batch.reprint_of),
+        replaces=replaces,
     )
     return PrintJob(
         reference=ticket.reference, files=files | ticket_files(ticket), ticket=ticket_dict(ticket)

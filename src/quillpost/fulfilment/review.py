@@ -85,7 +85,7 @@ def let_go(
     tx.execute(
         sa.update(orders)
         .where(orders.c.id.in_(taken), orders.c.n_processing > 0)
-        # A sender may have put an order off while it was held.
+        # Nothing is pooled before it is due, whoever lets it go.
         .values(pool_at=sa.func.greatest(orders.c.due_at, sa.case((orders.c.rush, now), else_=pools_at)))
     )
     jobs.wake(tx, POOL, at=pools_at)

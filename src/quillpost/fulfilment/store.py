@@ -68,6 +68,34 @@ COUNT_SENDS = sa.text(
 )
 
 
+TAKE_TURNS = sa.text(
+    """
+    select id from orders
+     where id in (select i.order_id from prints p join items i on i.id = p.item_id
+                   where p.batch_id = any(:batches))
+     order by id for no key update
+    """
+)
+
+# What has failed is no news, and a void print is not the one in the mail.
+IN_THE_MAIL = sa.text(
+    """
+    select p.item_id, p.position, i.status from prints p join items i on i.id = p.item_id
+     where p.batch_id = :batch and p.item_id = any(:items) and not p.superseded
+       and i.status not in ('Processing', 'Printed', 'Failed')
+     order by p.position
+    """
+)
+
+REPLACED = sa.text(
+    """
+    select old.position from prints p
+      join prints old on old.item_id = p.item_id and old.edition = p.edition - 1
+     where p.batch_id = :batch order by old.position
+    """
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
     """A production batch. `indicia` and `qr_base` are what it was composed with, once it was."""
@@ -128,6 +156,15 @@ def read_batch(tx: Tx, batch_id: int, *, locked: bool = False) -> Batch:
     return Batch.of(row)
 
 
+def take_turns(tx: Tx, batch_ids: Sequence[int]) -> None:
+    """Nobody else moves pieces of the batches' orders before this transaction ends.
+
+    All at once and in the order of their ids, for who moves some pieces and then others would otherwise wait
+    for a lower order while holding a higher one. Whoever locks a batch as well does that before.
+    """
+    tx.execute(TAKE_TURNS, {"batches": list(batch_ids)})
+
+
 def swap_batch(tx: Tx, batch_id: int, *, expected: str, to: str, now: datetime, **values: object) -> bool:
     """Whether this call moved the batch on. What troubled the step that is done is past."""
     moved = tx.execute(
@@ -162,6 +199,16 @@ def batch_items(tx: Tx, batch_id: int) -> dict[int, Item]:
         .order_by(prints.c.position)
     )
     return {row.position: Item.of(row) for row in rows}
+
+
+def in_the_mail(tx: Tx, batch_id: int, item_ids: Sequence[int]) -> list[sa.Row[Any]]:
+    """Those of the items that the carrier has seen, with their `item_id`, `position` and `status`."""
+    return list(tx.execute(IN_THE_MAIL, {"batch": batch_id, "items": list(item_ids)}))
+
+
+def replaced(tx: Tx, batch_id: int) -> list[int]:
+    """Where the pieces of a reprint lay in the batch that it is a reprint of."""
+    return list(tx.execute(REPLACED, {"batch": batch_id}).scalars())
 
 
 def batch_orders(tx: Tx, batch_id: int) -> list[Order]:

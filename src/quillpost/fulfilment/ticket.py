@@ -42,7 +42,7 @@ class JobTicket:
     """Sizes in inches: of the trimmed sheet as it lies flat, of the piece once it is folded, of the envelope.
 
     `files` are all but the tickets themselves. `reprint_of` is the reference of the batch whose pieces are
-    printed again.
+    printed again, and `replaces` where in it they lie: that paper is thrown away.
     """
 
     reference: str
@@ -60,6 +60,7 @@ class JobTicket:
     due: datetime | None = None
     envelope: Size | None = None
     reprint_of: str | None = None
+    replaces: Sequence[int] = ()
 
 
 def job_ticket(
@@ -74,6 +75,7 @@ def job_ticket(
     rush: bool = False,
     due: datetime | None = None,
     reprint_of: str | None = None,
+    replaces: Sequence[int] = (),
 ) -> JobTicket:
     """The ticket of a batch of this piece; on its own stock where there is no other."""
     first, envelope = piece.sides[0], piece.envelope
@@ -93,6 +95,7 @@ def job_ticket(
         due=due,
         envelope=None if envelope is None else _inches(envelope.trim),
         reprint_of=reprint_of,
+        replaces=replaces,
     )
 
 
@@ -116,12 +119,30 @@ def ticket_dict(ticket: JobTicket) -> dict[str, object]:
         "due": iso(ticket.due),
         "made_at": iso(ticket.made_at),
         "reprint_of": ticket.reprint_of,
+        "replaces": _replaces(ticket),
         "sheet_inches": list(ticket.sheet),
         "finished_inches": list(ticket.finished),
         "printed_sides": ticket.printed_sides,
         "envelope_inches": None if ticket.envelope is None else list(ticket.envelope),
         "files": [{"name": file.name, "size": file.size, "sha256": file.sha256} for file in ticket.files],
     }
+
+
+def _replaces(ticket: JobTicket) -> dict[str, object] | None:
+    if ticket.reprint_of is None:
+        return None
+    return {"reference": ticket.reprint_of, "positions": list(ticket.replaces)}
+
+
+def ranges(positions: Sequence[int]) -> str:
+    """Ascending positions as a person reads them: 2-5 9."""
+    runs = list[list[int]]()
+    for position in positions:
+        if runs and position == runs[-1][-1] + 1:
+            runs[-1] = [runs[-1][0], position]
+        else:
+            runs.append([position])
+    return " ".join("-".join(map(str, run)) for run in runs)
 
 
 def ticket_xjdf(ticket: JobTicket) -> bytes:
@@ -131,6 +152,7 @@ def ticket_xjdf(ticket: JobTicket) -> bytes:
     _general(root, "MailClass", ticket.mail_class)
     if ticket.reprint_of is not None:
         _general(root, "ReprintOf", ticket.reprint_of)
+        _general(root, "ReplacesPositions", ranges(ticket.replaces))
     _products(root, ticket)
     _schedule(root, ticket)
     _media(root, ticket)

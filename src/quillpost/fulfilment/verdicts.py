@@ -4,18 +4,17 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from quillpost import jobs
+from quillpost import events, jobs
 from quillpost.database import Tx
 from quillpost.database.press_tables import order_verdicts
 from quillpost.database.tables import orders
 from quillpost.fulfilment.readiness import price_gaps
 from quillpost.fulfilment.review import let_go
-from quillpost.fulfilment.steps import POOL
 from quillpost.kit.errors import Conflict, NotFound
 from quillpost.orders import service
 from quillpost.orders.records import Order
 from quillpost.orders.rules import OrderStatus
-from quillpost.orders.store import read_order
+from quillpost.orders.store import read_order, swap_status
 from quillpost.ports import World
 
 LONGEST_REASON = 500
@@ -26,7 +25,8 @@ WHILE_LISTS_BECOME_ITEMS = 5
 def release(
     tx: Tx, world: World, order_id: int, *, operator_id: int | None, reason: str = "", now: datetime
 ) -> Order:
-    """Let a paused order go to the press, whatever the checks said of it. Nothing unready goes there.
+    """Let a paused order go to the press, whatever the checks said of it. Nothing unready goes there, and
+    nothing before it is due.
 
     Who decides at the command line is no account's: the `operator_id` is None.
     """
@@ -39,13 +39,23 @@ def release(
     gaps = [*world.gaps, *_without_price(tx, order, now=now)]
     if gaps:
         raise Conflict(f"This order cannot be released yet. {' '.join(gaps)}")
-    let_go(tx, world, [order.id], expected=OrderStatus.PAUSED, now=now)
-    tx.execute(sa.update(orders).where(orders.c.id == order.id).values(hold_reasons=[]))
     if order.due_at > now:
-        # The sender has put it off while it was held.
-        jobs.wake(tx, POOL, at=order.due_at)
+        _review_on(tx, order, now=now)
+    else:
+        let_go(tx, world, [order.id], expected=OrderStatus.PAUSED, now=now)
+    tx.execute(sa.update(orders).where(orders.c.id == order.id).values(hold_reasons=[]))
     _keep(tx, order, "released", operator_id=operator_id, reason=reason, now=now)
     return read_order(tx, order.id)
+
+
+def _review_on(tx: Tx, order: Order, *, now: datetime) -> None:
+    """The sender has put it off while it was held: until it is due, much may change.
+
+    So it can be cancelled as before, and when it is due it is checked again, and who is suppressed is asked.
+    """
+    taken = swap_status(tx, [order.id], expected=[OrderStatus.PAUSED], to=OrderStatus.REVIEWING, now=now)
+    events.order_status_changed(tx, taken, previous=OrderStatus.PAUSED.value, now=now)
+    jobs.wake(tx, service.SWEEP, at=order.due_at)
 
 
 def _without_price(tx: Tx, order: Order, *, now: datetime) -> list[str]:

@@ -18,16 +18,17 @@ BOOKED = sa.text(
 )
 
 
-EXISTS = sa.text(
-    """select 1 from procrastinate_jobs
-        where task_name = :task and status::text = any(:statuses) and args = cast(:args as jsonb) limit 1"""
-)
+def _alike(statuses: str, *, do: str) -> sa.TextClause:
+    """A statement about jobs of one task and its arguments; written out, the statuses find their index."""
+    return sa.text(
+        f"""{do} from procrastinate_jobs
+             where task_name = :task and status in ({statuses}) and args = cast(:args as jsonb)"""
+    )
 
 
-FORGET = sa.text(
-    """delete from procrastinate_jobs
-        where task_name = :task and status::text = any(:statuses) and args = cast(:args as jsonb)"""
-)
+WAITING = _alike("'todo'", do="select 1")
+KNOWN = _alike("'todo', 'doing', 'failed'", do="select 1")
+FORGET = _alike("'todo', 'failed'", do="delete")
 
 
 def defer(
@@ -58,20 +59,18 @@ def wake(tx: Tx, task: str, *, at: datetime) -> None:
 
 def is_waiting(tx: Tx, task: str, **args: int) -> bool:
     """Whether such a job is yet to start."""
-    return _exists(tx, task, ["todo"], args)
+    return tx.execute(WAITING, _named(task, args)).first() is not None
 
 
 def is_known(tx: Tx, task: str, **args: int) -> bool:
     """Whether such a job waits, runs, or was given up and needs a person."""
-    return _exists(tx, task, ["todo", "doing", "failed"], args)
+    return tx.execute(KNOWN, _named(task, args)).first() is not None
 
 
 def forget(tx: Tx, task: str, **args: int) -> None:
     """No such job waits any more, or is known as given up: it can be booked anew."""
-    args_text = json.dumps(dict(args))
-    tx.execute(FORGET, {"task": task, "statuses": ["todo", "failed"], "args": args_text})
+    tx.execute(FORGET, _named(task, args))
 
 
-def _exists(tx: Tx, task: str, statuses: list[str], args: Mapping[str, int]) -> bool:
-    found = tx.execute(EXISTS, {"task": task, "statuses": statuses, "args": json.dumps(dict(args))})
-    return found.first() is not None
+def _named(task: str, args: Mapping[str, int]) -> dict[str, str]:
+    return {"task": task, "args": json.dumps(dict(args))}

@@ -12,6 +12,7 @@ from procrastinate import jobs as procrastinate_jobs
 from procrastinate import utils as procrastinate_utils
 
 from quillpost.jobs.task import Task
+from quillpost.kit.errors import Unavailable
 
 log = structlog.get_logger(__name__)
 
@@ -144,9 +145,12 @@ def _register(app: procrastinate.App, task: Task) -> None:
         return
 
     def tick(timestamp: int) -> None:  # noqa: ARG001
-        task.run()
+        try:
+            task.run()
+        except Unavailable as away:
+            log.warning("jobs.tick_missed", task=task.name, error=away.message)
 
-    # No retry: the next tick comes by itself.
+    # No retry: the next tick comes by itself. What was away meanwhile is nobody's to look after.
     app.periodic(cron=task.every)(app.task(name=task.name, queue=task.queue)(tick))
 
 

@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from quillpost.kit.disks import sync_folder
 from quillpost.kit.errors import NotReady
 
 KEY_BYTES = 32
@@ -95,16 +96,8 @@ def _create_key(path: Path) -> None:
             path.hardlink_to(draft)
     finally:
         draft.unlink()
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Losing a key that has sealed something is losing the secret, so its name must last too."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    # Losing a key that has sealed something is losing the secret.
+    sync_folder(path.parent)
 
 
 def _header(key_id: str) -> bytes:

@@ -1,7 +1,7 @@
 """The end of the way for pieces that nobody sees any more: a delivery is inferred, where the operator wants
 that, a re-routed piece stays so, and a batch of which nothing is on its way is settled."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 import sqlalchemy as sa
@@ -15,43 +15,68 @@ from quillpost.ports import World
 log = structlog.get_logger(__name__)
 
 CLOSE = "tracking.close"
-AN_HOUR = timedelta(hours=1)
+AN_HOUR, A_DAY = timedelta(hours=1), timedelta(days=1)
 AT_ONCE = 50
 
 LONGEST = timedelta(days=180)
 """A batch that was mailed so long ago is not looked at any more, whatever became of its last pieces."""
 
-# When the carrier said last that a piece is processed for delivery, and when it said anything at all.
-UNDER_WAY = """
-    select i.id as item_id, i.status,
-           (select max(coalesce(f.seen_at, f.at)) from facts f
-             where f.item_id = i.id and f.kind = 'item.status' and f.current = i.status) as since,
-           greatest(b.mailed_at, (select max(s.scanned_at) from carrier_scans s
-                                   where s.item_id = i.id)) as heard
-      from batches b
-      join prints p on p.batch_id = b.id and not p.superseded
-      join items i on i.id = p.item_id
-     where b.id = any(:batches) and not i.is_over
-       and i.status in ('Printed', 'In Transit', 'In Local Area', 'Processed for Delivery', 'Re-routed')
-"""
-INFER = Moves(
-    f"""
-    select u.item_id, 'Delivered' as target,
-           cast(case u.status when 'Processed for Delivery' then u.since else :now end
-                at time zone 'UTC' as date) as day,
-           cast(null as text) as reason, cast(null as timestamptz) as seen_at, cast(null as text) as place,
-           true as inferred
-      from ({UNDER_WAY}) u
-     where u.status = 'Processed for Delivery' and u.since <= :processed_before
-        or u.status <> 'Re-routed' and u.heard <= :heard_before
+# When the carrier said last where a piece stands, and when it said anything at all of it.
+SINCE = """(select max(coalesce(f.seen_at, f.at)) from facts f
+             where f.item_id = i.id and f.kind = 'item.status' and f.current = i.status)"""
+HEARD = "greatest(b.mailed_at, (select max(s.scanned_at) from carrier_scans s where s.item_id = i.id))"
+
+
+class Rule:
+    """What becomes of pieces that stood somewhere for long: `latest` is what must lie before `:before`, and
+    `ends` makes of the source of such pieces what ends them.
+
+    Which they are is asked once of all pieces of some batches, and then only of those again, when nobody else
+    can move them: in most hours there are none.
     """
-)
-END_REROUTED = Stays(
-    f"""
-    select u.item_id from ({UNDER_WAY}) u
-     where u.status = 'Re-routed' and greatest(u.since, u.heard) <= :rerouted_before
-    """
-)
+
+    def __init__(self, statuses: Iterable[str], latest: str, ends: Callable[[str], Moves | Stays]) -> None:
+        pieces = f"""
+            select i.id as item_id, i.status, {SINCE} as since
+              from batches b
+              join prints p on p.batch_id = b.id and not p.superseded
+              join items i on i.id = p.item_id
+             where {{which}} and not i.is_over
+               and i.status in ({", ".join(f"'{status}'" for status in statuses)}) and {latest} <= :before
+        """
+        self._find = sa.text(f"select u.item_id from ({pieces.format(which='b.id = any(:batches)')}) u")
+        self._ends = ends(pieces.format(which="i.id = any(:items)"))
+
+    def run(self, db: Database, batches: Sequence[int], *, before: datetime, now: datetime) -> int:
+        """How many pieces ended. A transaction by itself: whoever holds orders must wait for no others."""
+        with db.work() as tx:
+            found = tx.execute(self._find, {"batches": list(batches), "before": before}).scalars().all()
+        if not found:
+            return 0
+        with db.work() as tx:
+            return self._ends.run(tx, {"items": list(found), "before": before}, now=now)
+
+
+def _inferred(pieces: str) -> Moves:
+    return Moves(
+        f"""
+        select u.item_id, 'Delivered' as target,
+               cast(case u.status when 'Processed for Delivery' then u.since else :now end
+                    at time zone 'UTC' as date) as day,
+               cast(null as text) as reason, cast(null as timestamptz) as seen_at,
+               cast(null as text) as place, true as inferred
+          from ({pieces}) u
+        """
+    )
+
+
+def _ended(pieces: str) -> Stays:
+    return Stays(f"select u.item_id from ({pieces}) u")
+
+
+SORTED = Rule(["Processed for Delivery"], SINCE, _inferred)
+UNSEEN = Rule(["Printed", "In Transit", "In Local Area", "Processed for Delivery"], HEARD, _inferred)
+REROUTED = Rule(["Re-routed"], f"greatest({SINCE}, {HEARD})", _ended)
 
 DUE = sa.text(
     """
@@ -61,14 +86,15 @@ DUE = sa.text(
      order by id limit :most
     """
 )
+# A look into a batch ends with the first piece that is found on its way.
 SETTLE = sa.text(
     """
     update batches b set settled_at = :now
-     where b.id = any(:batches)
-       and (b.mailed_at <= :long_ago or not exists (
-           select 1 from prints p join items i on i.id = p.item_id
+     where b.mode = :mode and b.settled_at is null and b.status = 'mailed' and b.mailed_at <= :mailed_before
+       and (b.mailed_at <= :long_ago or (
+           select true from prints p join items i on i.id = p.item_id
             where p.batch_id = b.id and not p.superseded and not i.is_over
-              and i.status not in ('Delivered', 'Returned to Sender', 'Failed')))
+              and i.status not in ('Delivered', 'Returned to Sender', 'Failed') limit 1) is null)
     """
 )
 ANY_OPEN = sa.text(
@@ -77,12 +103,15 @@ ANY_OPEN = sa.text(
 
 
 def close(db: Database, worlds: Mapping[str, World], *, now: datetime) -> None:
-    """Look through every batch that is in the mail and old enough for something to be due."""
+    """End what is due in the batches that are in the mail, and settle those of which nothing is left."""
     for world in worlds.values():
-        after = 0
-        while batches := _due(db, world, after=after, now=now):
-            _close(db, world, batches, now=now)
-            after = batches[-1]
+        inferred = _apply(db, world, SORTED, world.infer_after, now=now)
+        inferred += _apply(db, world, UNSEEN, world.infer_unseen_after, now=now)
+        ended = _apply(db, world, REROUTED, world.reroute_ends, now=now)
+        if inferred or ended:
+            log.info("tracking.closed", mode=world.mode, inferred=inferred, ended=ended)
+        with db.work() as tx:
+            _settle(tx, world, now=now)
         with db.work() as tx:
             come_soon(tx, world, now=now)
 
@@ -99,37 +128,24 @@ def _shortest(world: World) -> timedelta:
     return min(wait for wait in waits if wait is not None)
 
 
-def _due(db: Database, world: World, *, after: int, now: datetime) -> list[int]:
+def _apply(db: Database, world: World, rule: Rule, wait: timedelta | None, *, now: datetime) -> int:
+    """In batches that were mailed so long ago: a piece of a later one has hardly waited so long."""
+    if wait is None:
+        return 0
+    before, after, ended = now - wait, 0, 0
+    while batches := _due(db, world, before=before, after=after):
+        ended += rule.run(db, batches, before=before, now=now)
+        after = batches[-1]
+    return ended
+
+
+def _due(db: Database, world: World, *, before: datetime, after: int) -> list[int]:
+    wanted = {"mode": world.mode, "mailed_before": before, "after": after, "most": AT_ONCE}
     with db.work() as tx:
-        rows = tx.execute(
-            DUE,
-            {
-                "mode": world.mode,
-                "mailed_before": now - min(_shortest(world), AN_HOUR * 24),
-                "after": after,
-                "most": AT_ONCE,
-            },
-        )
-        return list(rows.scalars())
+        return list(tx.execute(DUE, wanted).scalars())
 
 
-def _close(db: Database, world: World, batches: Sequence[int], *, now: datetime) -> None:
-    with db.work() as tx:
-        wanted = {
-            "batches": list(batches),
-            "processed_before": _before(now, world.infer_after),
-            "heard_before": _before(now, world.infer_unseen_after),
-        }
-        inferred = 0
-        if world.infer_after is not None or world.infer_unseen_after is not None:
-            inferred = INFER.run(tx, wanted, now=now)
-        ended = END_REROUTED.run(
-            tx, {"batches": list(batches), "rerouted_before": now - world.reroute_ends}, now=now
-        )
-        tx.execute(SETTLE, {"batches": list(batches), "long_ago": now - LONGEST, "now": now})
-    if inferred or ended:
-        log.info("tracking.closed", mode=world.mode, inferred=inferred, ended=ended)
-
-
-def _before(now: datetime, wait: timedelta | None) -> datetime | None:
-    return None if wait is None else now - wait
+def _settle(tx: Tx, world: World, *, now: datetime) -> None:
+    wait = min(_shortest(world), A_DAY)
+    wanted = {"mode": world.mode, "mailed_before": now - wait, "long_ago": now - LONGEST, "now": now}
+    tx.execute(SETTLE, wanted)

@@ -2,12 +2,13 @@
 
 import csv
 from collections.abc import Iterator, Sequence
+from io import StringIO
 from itertools import chain, islice
 from typing import Protocol
 
 import orjson
 
-from quillpost.tracking.fields import LEGACY, Columns
+from quillpost.tracking.fields import LEGACY, SHORTEST, Columns
 from quillpost.tracking.source import LONGEST_ROW, BadRow, NotScans, RawRow
 
 DELIMITERS = ",;\t|"
@@ -50,7 +51,8 @@ def _is_legacy(row: Sequence[str]) -> bool:
     if len(row) < len(LEGACY):
         return False
     zip_code, operation, _, _, tracking = (cell.strip() for cell in row[: len(LEGACY)])
-    return len(operation) == 3 and operation.isdigit() and zip_code.isdigit() and len(tracking) == 20
+    is_code = tracking.isdigit() and SHORTEST <= len(tracking) <= 20
+    return len(operation) == 3 and operation.isdigit() and zip_code.isdigit() and is_code
 
 
 class _Reader(Protocol):
@@ -91,7 +93,8 @@ def _lines(pieces: Iterator[str]) -> Iterator[str]:
     """Lines that end somewhere: one that does not is cut, and will not be a scan."""
     rest = ""
     for piece in pieces:
-        whole = (rest + piece).splitlines(keepends=True)
+        # Unlike `splitlines` it breaks at ends of lines alone, not at form feeds and their like.
+        whole = list(StringIO(rest + piece, newline=""))
         rest = whole.pop() if whole and not whole[-1].endswith("\n") else ""
         yield from whole
         while len(rest) > LONGEST_ROW:

@@ -41,6 +41,13 @@ LEGACY = ("scanFacilityZip", "operationCode", "scanDatetime", "imbRoutingCode", 
 NOT_LETTERS = re.compile(r"[^a-z]")
 AROUND_DIGITS = re.compile(r"[\s\-'\"=]")
 BARCODE_LENGTHS = (20, 25, 29, 31)
+SERVICE_TYPES = {"040", "042", "240", "260", "261", "270", "271", "300", "301", "310", "311", "700", "702"}
+"""What follows the first two digits on usual mail; ours are 270, 271, 310 and 311."""
+
+LOST = 3
+"""Zeros in front that a barcode loses at most as a number: two digits, and one of the service type."""
+
+SHORTEST = 20 - LOST
 AMERICAN = re.compile(
     r"(\d{1,2})/(\d{1,2})/(\d{4})(?:[ T]+(\d{1,2}):(\d\d)(?::(\d\d)(?:\.\d*)?)?\s*([AaPp][Mm])?)?\s*(\S*)"
 )
@@ -136,9 +143,28 @@ def barcode(text: str) -> str:
     if not text:
         raise Unreadable("it has no barcode")
     digits = text if text.isdigit() else AROUND_DIGITS.sub("", text)
-    if len(digits) not in BARCODE_LENGTHS or not (digits.isascii() and digits.isdigit()):
+    whole = _with_zeros(digits) if digits.isascii() and digits.isdigit() else None
+    if whole is None:
         raise Unreadable("its barcode is not 20 or 31 digits")
-    return digits[:20]
+    return whole[:20]
+
+
+def _with_zeros(digits: str) -> str | None:
+    """The barcode with the zeros in front that it loses where somebody takes it for a number.
+
+    29 digits may be a whole one or what is left of 31: the service type tells.
+    """
+    has = len(digits)
+    longer = [digits.zfill(length) for length in BARCODE_LENGTHS if 0 < length - has <= LOST]
+    if digits[0] == "0":  # none was lost
+        longer = []
+    for each in longer:
+        if each[:2] == "00" and each[2:5] in SERVICE_TYPES:
+            return each
+    if has in BARCODE_LENGTHS:
+        return digits
+    # Of a type that we do not know, no more than the first two digits.
+    return next((each for each in longer if len(each) - has < LOST), None)
 
 
 def moment(text: str) -> datetime:

@@ -1,10 +1,12 @@
-"""Scans as JSON: `{"events": [...]}`, whatever the array is called, a bare array, or an object a line."""
+"""Scans as JSON: `{"events": [...]}`, whatever the array is called and what is around it, a bare array, or an
+object a line."""
 
 import json
 import re
 from collections.abc import Iterator
 from typing import Any
 
+from quillpost.tracking.envelopes import Opened, find_array
 from quillpost.tracking.source import LONGEST_ROW, BadRow, RawRow
 
 SPACE = re.compile(r"[ \t\r\n,]*")
@@ -86,7 +88,7 @@ class _Reader:
         window = self._window
         window.look()
         # What the first object is, the others are: an envelope of rows, or a row itself.
-        is_wrapped = ARRAY_INSIDE.match(window.text, window.at) is not None
+        is_wrapped = window.text[window.at : window.at + 1] == "{" and self._envelope() is not None
         while ahead := window.look():
             if ahead == "[":
                 window.take()
@@ -94,21 +96,24 @@ class _Reader:
             elif ahead != "{":
                 yield BadRow(self._row + 1, "what follows is not JSON")
                 return
-            elif is_wrapped and ARRAY_INSIDE.match(window.text, window.at):
-                yield from self._wrapped()
+            elif is_wrapped and (inside := self._envelope()):
+                yield from self._wrapped(inside)
             else:
                 yield from self._object()
 
-    def _wrapped(self) -> Iterator[RawRow | BadRow]:
-        """The rows of the array in an object, and past its end."""
+    def _envelope(self) -> Opened | None:
+        return find_array(self._window.text, self._window.at)
+
+    def _wrapped(self, inside: Opened) -> Iterator[RawRow | BadRow]:
+        """The rows of the array in an object, and past the end of all that is open around it."""
         window = self._window
-        inside = ARRAY_INSIDE.match(window.text, window.at)
-        window.at = inside.end() if inside else window.at
+        window.at = inside.at
         yield from self._array()
-        while window.look() not in ("", "}"):
-            if not self._skip_pair():
-                return
-        window.take()
+        for _ in range(inside.depth):
+            while window.look() not in ("", "}"):
+                if not self._skip_pair():
+                    return
+            window.take()
 
     def _skip_pair(self) -> bool:
         """Pass over a key and its value behind the array."""
@@ -163,11 +168,6 @@ class _Reader:
 
 
 KEY = re.compile(r'[ \t\r\n,]*"(?:[^"\\]|\\.){0,200}"\s*:')
-SCALAR = r'(?:"(?:[^"\\]|\\.){0,2000}"|[-+0-9.eE]{1,40}|true|false|null)'
-ARRAY_INSIDE = re.compile(
-    rf'\{{\s*(?:"(?:[^"\\]|\\.){{0,200}}"\s*:\s*{SCALAR}\s*,\s*){{0,30}}"(?:[^"\\]|\\.){{0,200}}"\s*:\s*\[(?=\s*[\]{{])'
-)
-"""An object that begins with some plain values and then has an array of objects."""
 
 
 def json_rows(pieces: Iterator[str]) -> Iterator[RawRow | BadRow]:

@@ -9,13 +9,15 @@ from io import BytesIO
 from itertools import islice
 from typing import BinaryIO
 
+import psycopg
+import sqlalchemy as sa
 import structlog
 
 from quillpost import jobs
 from quillpost.database import Database
 from quillpost.orders.moves import Moves
 from quillpost.orders.rules import ItemStatus
-from quillpost.ports import CarrierDown, CarrierFeed, FileMissing, TooMuch, World
+from quillpost.ports import CarrierDown, CarrierFeed, FileBarred, FileMissing, TooMuch, World
 from quillpost.tracking import closing, store
 from quillpost.tracking.reading import BadRow, NotScans, read
 from quillpost.tracking.rules import Scan
@@ -25,6 +27,9 @@ log = structlog.get_logger(__name__)
 POLL = "tracking.poll"
 CHUNK = 20_000
 """Scans that are taken in by one transaction: whole, or after a kill not at all and then again."""
+
+CLOCKS_DIFFER = timedelta(days=1)
+"""A scan may say so much more than our clock: its time may be a local one without a zone."""
 
 MOST_NAMED = 20
 
@@ -84,6 +89,9 @@ def _empty(db: Database, feed: CarrierFeed, *, now: datetime) -> bool:
             taken = take_in(db, BytesIO(feed.fetch(name)), now=now)
         except FileMissing:  # another poll has settled it since
             continue
+        except FileBarred as reason:  # it stays where it is, and keeps nobody from those behind it
+            log.warning("tracking.file_barred", file=name, reason=str(reason))
+            continue
         except (NotScans, TooMuch) as reason:
             feed.refuse(name, str(reason))
             log.warning("tracking.file_refused", file=name, reason=str(reason))
@@ -100,9 +108,19 @@ def _empty(db: Database, feed: CarrierFeed, *, now: datetime) -> bool:
 def take_in(db: Database, source: BinaryIO, *, now: datetime, into: TakenIn | None = None) -> TakenIn:
     """Read a carrier's file and store it chunk by chunk, or `NotScans`. Done again, it changes nothing."""
     taken = into if into is not None else TakenIn()
-    for chunk in _chunks(_scans(read(source), taken)):
-        ingest(db, chunk, now=now, into=taken)
+    for chunk in _chunks(_scans(read(source), taken, latest=now + CLOCKS_DIFFER)):
+        try:
+            ingest(db, chunk, now=now, into=taken)
+        except (sa.exc.DataError, psycopg.DataError) as fault:
+            # A fault of ours, which let it pass. It would be the same each time, and hold up all others.
+            raise NotScans(f"The database does not take this file: {_words(fault)}.") from fault
     return taken
+
+
+def _words(fault: Exception) -> str:
+    told = fault.orig if isinstance(fault, sa.exc.DataError) else fault
+    words = told.diag.message_primary if isinstance(told, psycopg.Error) else None
+    return words or type(fault).__name__
 
 
 def _chunks(scans: Iterator[Scan]) -> Iterator[list[Scan]]:
@@ -114,11 +132,13 @@ def _chunks(scans: Iterator[Scan]) -> Iterator[list[Scan]]:
             yield chunk
 
 
-def _scans(rows: Iterable[Scan | BadRow], taken: TakenIn) -> Iterator[Scan]:
+def _scans(rows: Iterable[Scan | BadRow], taken: TakenIn, *, latest: datetime) -> Iterator[Scan]:
     for row in rows:
         taken.rows += 1
         if isinstance(row, BadRow):
             taken.refuse(row)
+        elif row.at > latest:
+            taken.refuse(BadRow(taken.rows, "its time lies in the future"))
         else:
             yield row
 

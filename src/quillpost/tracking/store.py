@@ -5,7 +5,7 @@ What a chunk needs lies in temporary tables that go with its transaction.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 import sqlalchemy as sa
 
@@ -50,7 +50,8 @@ COPY = "copy scan_chunk (digest, tracking, phase, at, raw, place, target, day, r
 
 # A barcode may return on another piece after 45 days: a scan means the piece that was newest at its time.
 # That is told by the batch, which gave the code: an order may be placed a year before it is mailed. The day
-# of grace is for carriers' clocks. Paper that a later edition has replaced speaks for no piece any more.
+# of grace is for carriers' clocks. Paper that a later edition has replaced speaks for no piece any more, and
+# of a batch that no printer was given there is no paper.
 # Sorted, so that two reports of the same scans meet in the same order.
 KEEP = sa.text(
     """
@@ -61,7 +62,8 @@ KEEP = sa.text(
                case when b.id is not null and not p.superseded then p.item_id end
           from scan_chunk s
           left join prints p on p.tracking = s.tracking
-          left join batches b on b.id = p.batch_id and b.created_at <= s.at + interval '1 day'
+          left join batches b on b.id = p.batch_id and b.handed_at is not null
+                            and b.created_at <= s.at + interval '1 day'
          order by s.digest, b.created_at desc nulls last, b.id desc
         on conflict (digest) do nothing
         returning digest, item_id),
@@ -231,8 +233,10 @@ def _line(kept: tuple[bytes, Scan]) -> str:
     status = PHASES.get(scan.phase)
     # The day is the carrier's own, wherever its clock stands.
     day = scan.at.date().isoformat() if status is ItemStatus.DELIVERED else NULL
+    # Its offset may be one that PostgreSQL does not take: more than 16 hours, or with parts of a second.
+    at = scan.at.astimezone(UTC).isoformat()
     return (
-        f"\\\\x{key.hex()}\t{scan.tracking}\t{_cell(scan.phase)}\t{scan.at.isoformat()}\t{_cell(scan.raw)}"
+        f"\\\\x{key.hex()}\t{scan.tracking}\t{_cell(scan.phase)}\t{at}\t{_cell(scan.raw)}"
         f"\t{_cell(scan.place)}\t{status or NULL}\t{day}\t{_cell(scan.reason)}\n"
     )
 

@@ -6,15 +6,17 @@ What was read moves to `done/`, what could not be read to `refused/` with the re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from itertools import islice
 
-from quillpost.adapters.places.place import OpenPlace, Place, PlaceDown, TooLarge
-from quillpost.ports import CarrierDown, CarrierReport, FileMissing, SetAside, TooMuch
+from quillpost.adapters.places.place import Barred, OpenPlace, Place, PlaceDown, TooLarge
+from quillpost.ports import CarrierDown, CarrierReport, FileBarred, FileMissing, SetAside, TooMuch
 
 AT_ONCE = 50
 LARGEST = 100_000_000
 UNFINISHED = (".partial", ".tmp")
 DONE, REFUSED, REASON = "done", "refused", ".reason.txt"
 LONGEST_REASON = 2_000
+MOST_LOOKED_AT = 500
 LONGEST_NAME = 150
 """Leaves room for what is put before and behind it."""
 
@@ -22,18 +24,23 @@ LONGEST_NAME = 150
 class DropFolder:
     """A file is taken once its size is what it was at the poll before: it may still be being written.
 
-    That memory is all it keeps, and losing it only delays a file until the next poll.
+    That memory, and which files may not be read, is all it keeps, and losing it only delays a file until the
+    next poll.
     """
 
     def __init__(self, place: Place) -> None:
         self._place = place
         self._sizes: Mapping[str, int] = {}
+        self._barred: set[str] = set()
 
     def poll(self, *, now: datetime) -> CarrierReport:  # noqa: ARG002
         with self._visiting() as visit:
             sizes = _sizes(visit)
         ready = [name for name, size in sizes.items() if self._sizes.get(name) == size]
         self._sizes = sizes
+        # However many may not be read, they are not in the way of the others.
+        self._barred &= sizes.keys()
+        ready.sort(key=self._barred.__contains__)
         return CarrierReport(ready[:AT_ONCE], expects_more=len(sizes) > min(len(ready), AT_ONCE))
 
     def fetch(self, name: str) -> bytes:
@@ -42,6 +49,10 @@ class DropFolder:
                 data = visit.get(name, most_bytes=LARGEST)
             except TooLarge as large:
                 raise TooMuch(f"{large} Split it, or pack it with gzip.") from None
+            except Barred as barred:
+                self._barred.add(name)
+                raise FileBarred(str(barred)) from None
+        self._barred.discard(name)
         if len(data) != self._sizes.get(name, len(data)):
             raise FileMissing(name)  # it has begun to grow again: a later poll takes it
         return data
@@ -59,11 +70,12 @@ class DropFolder:
     def set_aside(self) -> Sequence[SetAside]:
         with self._visiting() as visit:
             names = visit.names(REFUSED)
-            return [
+            refused = [
                 SetAside(name, _reason(visit, name) if name + REASON in names else "")
                 for name in names
                 if not name.endswith(REASON)
             ]
+            return [*refused, *_barred(visit)]
 
     @contextmanager
     def _visiting(self) -> Iterator[OpenPlace]:
@@ -97,5 +109,16 @@ def _move(visit: OpenPlace, name: str, folder: str) -> str | None:
 def _reason(visit: OpenPlace, name: str) -> str:
     try:
         return visit.get(f"{REFUSED}/{name}{REASON}", most_bytes=LONGEST_REASON).decode(errors="replace")
-    except (FileMissing, TooLarge):
+    except (FileMissing, TooLarge, Barred):
         return ""
+
+
+def _barred(visit: OpenPlace) -> Iterator[SetAside]:
+    """Files that wait and may not be read: a look at the first byte tells."""
+    for name in islice(_sizes(visit), MOST_LOOKED_AT):
+        try:
+            visit.get(name, most_bytes=0)
+        except (FileMissing, TooLarge):
+            continue
+        except Barred as barred:
+            yield SetAside(name, f"{barred} Let the service read it.")

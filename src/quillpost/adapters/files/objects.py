@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from obstore.exceptions import BaseError
 from obstore.store import LocalStore, S3Store
 
+from quillpost.kit.disks import sync_folder
 from quillpost.kit.errors import NotReady, Unavailable
 from quillpost.ports import FileMissing, FileStore
 
@@ -154,7 +155,7 @@ class _FolderFiles(_Files):
                 draft.unlink(missing_ok=True)
                 raise
             for folder in path.parents:
-                _sync_folder(folder)
+                sync_folder(folder)
                 if folder == self._root:
                     break
 
@@ -199,11 +200,3 @@ def _write(path: Path, data: bytes) -> None:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

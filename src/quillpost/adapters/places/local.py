@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from quillpost.adapters.places.place import PlaceDown, check_path, is_usable, too_large
+from quillpost.adapters.places.place import Barred, PlaceDown, check_path, is_usable, too_large
+from quillpost.kit.disks import sync_folder
 from quillpost.ports import FileMissing
 
 # Never through a link, and never waiting for whoever writes to a pipe: others put files here.
@@ -47,7 +48,7 @@ class LocalPlace:
             except OSError:
                 draft.unlink(missing_ok=True)
                 raise
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
 
     def get(self, name: str, *, most_bytes: int | None = None) -> bytes:
         with self._using():
@@ -55,10 +56,15 @@ class LocalPlace:
                 descriptor = os.open(self._path(name), READ)
             except (FileNotFoundError, NotADirectoryError):
                 raise FileMissing(name) from None
+            except OSError as fault:
+                raise self._barred(name, fault) from fault
             with os.fdopen(descriptor, "rb") as file:
                 if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                    raise PlaceDown(f"{self._path(name)} is not a plain file.")
-                data = file.read() if most_bytes is None else file.read(most_bytes + 1)
+                    raise Barred(f"{self._path(name)} is not a plain file.")
+                try:
+                    data = file.read() if most_bytes is None else file.read(most_bytes + 1)
+                except OSError as fault:
+                    raise self._barred(name, fault) from fault
         if most_bytes is not None and len(data) > most_bytes:
             raise too_large(name, most_bytes)
         return data
@@ -96,7 +102,7 @@ class LocalPlace:
                 if fault.errno in TAKEN:
                     return False
                 raise
-            _sync_folder(target.parent)
+            sync_folder(target.parent)
         return True
 
     def delete(self, name: str) -> None:
@@ -107,6 +113,9 @@ class LocalPlace:
             else:
                 path.unlink(missing_ok=True)
 
+    def _barred(self, name: str, fault: OSError) -> Barred:
+        return Barred(f"{self._path(name)} cannot be read: {fault.strerror}.")
+
     def _path(self, name: str) -> Path:
         return self._root / check_path(name) if name else self._root
 
@@ -115,7 +124,7 @@ class LocalPlace:
         for step in reversed([folder, *folder.parents][: len(folder.relative_to(self._root).parts)]):
             if not step.is_dir():
                 step.mkdir(exist_ok=True)
-                _sync_folder(step.parent)
+                sync_folder(step.parent)
 
     @contextmanager
     def _using(self) -> Iterator[None]:
@@ -123,11 +132,3 @@ class LocalPlace:
             yield
         except OSError as fault:
             raise PlaceDown(f"The folder {self._root} cannot be used: {fault.strerror}.") from fault
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -10,6 +10,10 @@ class PlaceDown(Exception):
     """Why the place cannot be reached or used now, as a sentence for an operator."""
 
 
+class Barred(PlaceDown):
+    """Why one file cannot be read, while others may be."""
+
+
 class TooLarge(Exception):
     """A file is larger than the reader takes, as a sentence that names it."""
 
@@ -22,7 +26,7 @@ class OpenPlace(Protocol):
         ...
 
     def get(self, name: str, *, most_bytes: int | None = None) -> bytes:
-        """The bytes, or `FileMissing`, or `TooLarge`."""
+        """The bytes, or `FileMissing`, or `TooLarge`, or `Barred`."""
         ...
 
     def exists(self, name: str) -> bool:

@@ -10,12 +10,13 @@ from pathlib import PurePosixPath
 
 import paramiko
 
-from quillpost.adapters.places.place import OpenPlace, PlaceDown, check_path, is_usable, too_large
+from quillpost.adapters.places.place import Barred, OpenPlace, PlaceDown, check_path, is_usable, too_large
 from quillpost.adapters.places.sftp_keys import SftpKeys, known_hosts, private_key
 from quillpost.kit.errors import NotReady
 from quillpost.ports import FileMissing
 
 MISSING = {errno.ENOENT, errno.ENOTDIR}
+NOT_ALLOWED = {errno.EACCES, errno.EPERM}
 CHUNK = 1 << 20
 
 
@@ -109,6 +110,8 @@ class _Visit:
             except OSError as fault:
                 if fault.errno in MISSING:
                     raise FileMissing(name) from None
+                if fault.errno in NOT_ALLOWED:
+                    raise Barred(f"{self._path(name)} cannot be read: {_words(fault)}.") from fault
                 raise
         if most_bytes is not None and len(data) > most_bytes:
             raise too_large(name, most_bytes)

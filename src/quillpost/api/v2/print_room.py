@@ -64,12 +64,16 @@ FLAGS = {"true": True, "false": False, "1": True, "0": False}
 )
 def list_print_batches(
     request: Request,
+    who: MayLook,
     wanted: Annotated[BatchFilter, Depends(batch_filter)],
     tx: InServiceTx,
     asked: AskedPage,
+    parts: Parts,
 ) -> Response:
-    """Those of the token's mode, whosever pieces are in them."""
-    return linked(request, list_batches(tx, asked, wanted), shape)
+    """Those of the token's mode, whosever pieces are in them. While settings are missing without which
+    nothing is printed, `meta` names them as `gaps`."""
+    gaps = parts.worlds[who.mode].gaps
+    return linked(request, list_batches(tx, asked, wanted), shape, more={"gaps": gaps} if gaps else None)
 
 
 @router.get(
@@ -93,7 +97,8 @@ def mark_print_batch(
     request: Request, batch_id: BatchId, body: Mark, who: MayDecide, parts: Parts
 ) -> Response:
     """What the printer, or whoever stands at the press, knows. Said twice it changes nothing; what is mailed
-    was printed. 409 before the batch was handed to the printer."""
+    was printed. 409 before the batch was handed to the printer; 422 for a spoiled piece that the carrier has
+    seen."""
     marking.mark(
         parts.db,
         id_in_path(batch_id),
@@ -117,7 +122,8 @@ def reprint_pieces(
     request: Request, batch_id: BatchId, body: Reprint, who: MayDecide, parts: Parts
 ) -> Response:
     """By `positions`, by a range `from` and `to`, or by `item_ids`: a new batch of these pieces, each under a
-    new barcode. Those printed before are void. 409 where none of them can be printed again."""
+    new barcode. Those printed before are void, which the new batch's ticket says. 409 where none of them can
+    be printed again."""
     made = marking.reprint(
         parts.db,
         parts.worlds[who.mode],
@@ -150,7 +156,7 @@ def retry_print_batch(request: Request, batch_id: BatchId, who: MayDecide, parts
     summary="Let orders go before the others",
 )
 def rush_orders(body: Rush, who: MayDecide, parts: Parts) -> Response:
-    """And without waiting for the daily cut-off. What is printed already is left out of the answer."""
+    """And without waiting for the daily cut-off. What is in batches already is left out of the answer."""
     rushed = print_room.rush(
         parts.db, who.mode, body.order_ids, operator_id=who.account_id, now=parts.clock()
     )

@@ -18,6 +18,7 @@ from quillpost.composition.pages.plain_text import (
     too_long,
 )
 from quillpost.composition.pdf.bars import BARS_SIZE
+from quillpost.composition.words.countries import COUNTRY_NAMES
 from quillpost.composition.words.variables import without_variables
 
 # Sizes and leadings from the best to the least that will do. The last address still has postal
@@ -166,8 +167,10 @@ def _first_line(addressee: Addressee) -> str | None:
 
 
 def _abroad(country: str | None) -> str | None:
-    """The country, where the post needs to be told."""
-    return None if country is None or " ".join(country.upper().split()) in _DOMESTIC else country
+    """The country by its name, where the post needs to be told."""
+    if country is None or (letters := " ".join(country.upper().split())) in _DOMESTIC:
+        return None
+    return COUNTRY_NAMES.get(letters, country)
 
 
 def _fitted(

@@ -145,12 +145,16 @@ class BatchRead(BatchShape):
     statement: Statement | None = Field(description="The mailing statement; null before it is composed.")
 
 
+class BatchMeta(Meta):
+    gaps: list[str] = Field([], description="Settings that are missing before anything is printed, if any.")
+
+
 class BatchPage(BaseModel):
     model_config = ConfigDict(json_schema_extra={"examples": [linked_example("/print/batches", BATCH)]})
 
     data: list[BatchShape]
     links: Links
-    meta: Meta
+    meta: BatchMeta
 
 
 class HeldOrder(BaseModel):

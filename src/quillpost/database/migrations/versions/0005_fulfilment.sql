@@ -103,9 +103,33 @@ create table mailers (
 );
 do $$
 declare
-    used constant bigint := (select last_value + 1 from mail_serials);
+    last constant bigint := (select last_value from mail_serials);
+    further bigint := 0;
 begin
-    execute format('alter table mailers alter column next_serial set default %s', used);
+    -- What is not in the mail yet, or not for long, keeps its serials: each goes back to the last count that
+    -- gave it. The postal service gives mailer ids of nine digits a 9 in front; the one of testing has six.
+    with coded as (
+        select p.batch_id, right(p.tracking, 15) as rest,
+               case when b.mode = 'live' and substr(p.tracking, 6, 1) = '9' then 9 else 6 end as digits
+          from prints p join batches b on b.id = p.batch_id
+         where p.tracking is not null
+           and (b.mailed_at is null or b.mailed_at > now() - interval '45 days')),
+    split as (
+        select batch_id, left(rest, digits) as mailer_id, substr(rest, digits + 1)::bigint as serial,
+               cast(10 ^ (15 - digits) as bigint) as serials
+          from coded),
+    counted as (
+        select batch_id, min(mailer_id) as mailer_id,
+               min(last - ((last - serial) % serials + serials) % serials) as first_serial
+          from split group by batch_id)
+    update batches b set mailer_id = c.mailer_id, first_serial = c.first_serial
+      from counted c where b.id = c.batch_id;
+    -- The sequence began anew at its end; the count goes on.
+    if exists (select 1 from batches where first_serial < 0) then
+        further := 1000000000;
+        update batches set first_serial = first_serial + further where first_serial is not null;
+    end if;
+    execute format('alter table mailers alter column next_serial set default %s', last + 1 + further);
 end $$;
 drop sequence mail_serials;
 
@@ -120,6 +144,9 @@ alter table carrier_scans
     add column place text;
 -- Most pieces are never re-routed: whether one was is asked of every scan.
 create index carrier_scans_rerouted on carrier_scans (item_id, scanned_at) where phase in ('pars', 'fpars');
+-- Pieces whose time may run out where they stand are looked for every hour, among all that ever were.
+create index items_waiting on items (id)
+    where status in ('Processed for Delivery', 'Re-routed') and not is_over;
 
 -- Operators' tables: closed to the app role.
 grant select, insert, update, delete on order_verdicts, batch_files, prints, mailers to quillpost_worker;
@@ -130,3 +157,7 @@ language sql immutable parallel safe as $$
     select '00' || service_type || mailer_id
            || lpad((serial % cast(10 ^ (15 - length(mailer_id)) as bigint))::text, 15 - length(mailer_id), '0')
 $$;
+
+-- Whether a step is booked already is asked for each batch, among all jobs of three days.
+create index procrastinate_jobs_alike on procrastinate_jobs (task_name, args)
+    where status in ('todo', 'doing', 'failed');

@@ -1,0 +1,169 @@
+"""What a poll makes of the files that a carrier feed has."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import pytest
+import sqlalchemy as sa
+from placing import open_account
+from travelling import JOURNEY, codes, journey, kept, mailed, statuses, told
+
+from quillpost.accounts.rules import Caller
+from quillpost.parts import Parts
+from quillpost.ports import CarrierDown, CarrierReport, FileBarred, FileMissing, SetAside
+from quillpost.tracking import service, store
+
+TOLD = ["Processing", "Printed", "In Transit", "In Local Area", "Processed for Delivery", "Delivered"]
+
+
+@pytest.fixture
+def owner(parts: Parts) -> Caller:
+    return open_account(parts)
+
+
+class Killed(BaseException):
+    """Nothing runs after it."""
+
+
+class Feed:
+    """A carrier that has the files it was given."""
+
+    def __init__(self, files: dict[str, bytes], *, more: bool = False) -> None:
+        self.files, self._more = files, more
+        self.settled: list[str] = []
+        self.refused: dict[str, str] = {}
+
+    def poll(self, *, now: datetime) -> CarrierReport:
+        return CarrierReport(list(self.files), expects_more=self._more)
+
+    def fetch(self, name: str) -> bytes:
+        if not self.files[name]:
+            raise FileMissing(name)
+        return self.files[name]
+
+    def settle(self, name: str) -> None:
+        self.settled.append(name)
+
+    def refuse(self, name: str, reason: str) -> None:
+        self.refused[name] = reason
+
+    def set_aside(self) -> Sequence[SetAside]:
+        return ()
+
+
+def poll(parts: Parts, feed: Feed) -> None:
+    """Once the journey of what was mailed is over."""
+    now = parts.clock() + timedelta(days=len(JOURNEY))
+    service.poll(parts.db, {"test": replace(parts.worlds["test"], carrier=feed)}, now=now)
+
+
+def in_a_file(scans: Sequence[service.Scan]) -> bytes:
+    return json.dumps([json.loads(each.raw) for each in scans]).encode()
+
+
+@pytest.mark.parametrize("more", [True, False])
+def test_a_poll_comes_back_while_pieces_are_on_their_way(parts: Parts, owner: Caller, more: bool) -> None:
+    order = mailed(parts, owner)
+    feed = Feed({"page 7": in_a_file(journey(parts, *codes(parts, order))[:2])}, more=more)
+    poll(parts, feed)
+    assert feed.settled == ["page 7"]
+    assert statuses(parts, order) == ["In Local Area"]
+    with parts.db.work() as tx:
+        polls = sa.text("select count(*) from procrastinate_jobs where task_name = 'tracking.poll'")
+        assert tx.execute(polls).scalar_one() == more
+
+
+def test_a_file_that_is_none_is_set_aside_and_the_others_are_read(parts: Parts, owner: Caller) -> None:
+    order = mailed(parts, owner)
+    good = in_a_file(journey(parts, *codes(parts, order)))
+    feed = Feed({"letter.txt": b"Dear carrier, ...", "gone": b"", "scans.json": good})
+    poll(parts, feed)
+    assert feed.settled == ["scans.json"]
+    assert feed.refused.keys() == {"letter.txt"}
+    assert feed.refused["letter.txt"].startswith("This is no file of scans")
+    assert statuses(parts, order) == ["Delivered"]
+
+
+def test_a_file_that_the_database_refuses_keeps_nobody_from_the_others(
+    parts: Parts, owner: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order = mailed(parts, owner)
+    good = in_a_file(journey(parts, *codes(parts, order)))
+    line = store._line
+
+    def odd(kept: tuple[bytes, service.Scan]) -> str:
+        return line(kept).replace("2026-", "soon-") if kept[1].phase == "99z" else line(kept)
+
+    monkeypatch.setattr(store, "_line", odd)
+    bad = {"imb": "00310555555000000001", "scanDatetime": "2026-05-04T12:00:00Z", "mailPhase": "99z"}
+    feed = Feed({"a.json": json.dumps([bad]).encode(), "b.json": good})
+    poll(parts, feed)
+    assert (feed.settled, list(feed.refused)) == (["b.json"], ["a.json"])
+    assert feed.refused["a.json"].startswith("The database does not take this file: invalid input syntax")
+    assert statuses(parts, order) == ["Delivered"]
+
+
+def test_a_file_that_may_not_be_read_keeps_nobody_from_the_others(
+    parts: Parts, owner: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order = mailed(parts, owner)
+    feed = Feed({"a.json": b"[]", "b.json": in_a_file(journey(parts, *codes(parts, order)))})
+    fetch = feed.fetch
+
+    def barred(name: str) -> bytes:
+        if name == "a.json":
+            raise FileBarred("a.json cannot be read: Permission denied.")
+        return fetch(name)
+
+    monkeypatch.setattr(feed, "fetch", barred)
+    poll(parts, feed)
+    assert (feed.settled, feed.refused) == (["b.json"], {})
+    assert statuses(parts, order) == ["Delivered"]
+
+
+def test_rows_that_cannot_be_read_keep_nobody_from_the_rest(parts: Parts, owner: Caller) -> None:
+    order = mailed(parts, owner)
+    events = [{"imb": "12"}, *(json.loads(each.raw) for each in journey(parts, *codes(parts, order)))]
+    feed = Feed({"scans.json": json.dumps(events).encode()})
+    poll(parts, feed)
+    assert (feed.settled, feed.refused) == (["scans.json"], {})
+    assert statuses(parts, order) == ["Delivered"]
+
+
+def test_a_file_that_was_stored_and_not_settled_changes_nothing_the_next_time(
+    parts: Parts, owner: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order = mailed(parts, owner)
+    feed = Feed({"scans.json": in_a_file(journey(parts, *codes(parts, order)))})
+
+    def die(name: str) -> None:
+        raise Killed
+
+    with monkeypatch.context() as dying:
+        dying.setattr(feed, "settle", die)
+        with pytest.raises(Killed):
+            poll(parts, feed)
+    poll(parts, feed)
+    assert feed.settled == ["scans.json"]
+    assert told(parts, order) == TOLD
+    assert len(kept(parts)) == 4
+
+
+def test_a_feed_that_is_down_keeps_nobody_from_the_other_world(
+    parts: Parts, owner: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order = mailed(parts, owner)
+    good, down = Feed({"scans.json": in_a_file(journey(parts, *codes(parts, order)))}), Feed({})
+
+    def fail(*, now: datetime) -> CarrierReport:
+        raise CarrierDown("The folder is not there.")
+
+    monkeypatch.setattr(down, "poll", fail)
+    worlds = {
+        "live": replace(parts.worlds["live"], carrier=down),
+        "test": replace(parts.worlds["test"], carrier=good),
+    }
+    service.poll(parts.db, worlds, now=parts.clock() + timedelta(days=len(JOURNEY)))
+    assert statuses(parts, order) == ["Delivered"]

@@ -1,0 +1,52 @@
+"""Steps for which a whole batch is in memory are taken one at a time."""
+
+import asyncio
+import threading
+import time
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from quillpost import wiring
+from quillpost.fulfilment import production, steps
+from quillpost.parts import Parts
+
+JOBS = 3
+PATIENCE = 30
+
+
+@pytest.mark.parametrize(("step", "queue"), [(steps.COMPOSE, "compose"), (steps.HAND_OVER, "hand_over")])
+def test_of_such_a_step_one_is_taken_at_a_time(
+    parts: Parts, monkeypatch: pytest.MonkeyPatch, step: str, queue: str
+) -> None:
+    guard, at_work, most, done = threading.Lock(), [0], [0], []
+
+    def takes_a_while(_press: Any, batch_id: int, **_when: Any) -> None:
+        with guard:
+            at_work[0] += 1
+            most[0] = max(most[0], at_work[0])
+        time.sleep(0.2)
+        with guard:
+            at_work[0] -= 1
+            done.append(batch_id)
+
+    monkeypatch.setattr(production, step.rpartition(".")[2], takes_a_while)
+    with parts.db.work() as tx:
+        for batch_id in range(JOBS):
+            steps.book(tx, step, batch_id)
+        queues = tx.execute(sa.text("select distinct queue_name from procrastinate_jobs")).scalars().all()
+    assert queues == [queue]
+    asyncio.run(_work_until(lambda: len(done) == JOBS, parts))
+    assert sorted(done) == list(range(JOBS))
+    assert most == [1]
+
+
+async def _work_until(is_done: Any, parts: Parts) -> None:
+    stop = asyncio.Event()
+    working = asyncio.create_task(wiring.runner(wiring.Settings(), parts, concurrency=4).run(stop))
+    deadline = time.monotonic() + PATIENCE
+    while not is_done() and time.monotonic() < deadline:
+        await asyncio.sleep(0.05)
+    stop.set()
+    await working

@@ -1,0 +1,150 @@
+"""What is called spoiled after the carrier has seen it, and paper that a reprint replaces."""
+
+import json
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+import sqlalchemy as sa
+from placing import open_account, place
+from pressing import composed_batch, sweep
+from structlog.testing import capture_logs
+
+from makers import Clock, people
+from quillpost.accounts.rules import Caller
+from quillpost.database.tables import ledger_moves
+from quillpost.fulfilment import marking, print_room, production, shown, store
+from quillpost.fulfilment.marking import Spoiled
+from quillpost.fulfilment.partner_words import SpoiledPiece, Word, take_word
+from quillpost.kit.errors import Invalid
+from quillpost.parts import Parts
+from quillpost.ports import PrintProgress
+
+SEEN = (
+    "In Transit", "In Local Area", "Processed for Delivery", "Re-routed", "Delivered", "Returned to Sender",
+)  # fmt: skip
+
+
+@pytest.fixture
+def owner(parts: Parts) -> Caller:
+    return open_account(parts)
+
+
+@pytest.fixture
+def batch_id(parts: Parts, clock: Clock, owner: Caller) -> int:
+    """Three pieces, with the printer."""
+    made = composed_batch(parts, clock, owner, people(3))
+    production.hand_over(parts.press, made, now=clock.now())
+    return made
+
+
+def inside(parts: Parts, batch_id: int) -> dict[int, int]:
+    with parts.db.work() as tx:
+        return {position: item.id for position, item in store.batch_items(tx, batch_id).items()}
+
+
+def see(parts: Parts, item_id: int, status: str) -> None:
+    with parts.db.work() as tx:
+        tx.execute(sa.text("update items set status = :s where id = :i"), {"s": status, "i": item_id})
+
+
+def statuses(parts: Parts, batch_id: int) -> list[str]:
+    with parts.db.work() as tx:
+        return [item.status.value for item in store.batch_items(tx, batch_id).values()]
+
+
+@pytest.mark.parametrize("seen_as", SEEN)
+def test_a_printer_who_calls_a_piece_in_the_mail_spoiled_is_passed_over(
+    parts: Parts, clock: Clock, batch_id: int, seen_as: str
+) -> None:
+    items = inside(parts, batch_id)
+    see(parts, items[2], seen_as)
+    progress = PrintProgress(spoiled={items[2]: "Torn", items[3]: "Torn"})
+    with capture_logs() as logs:
+        print_room.take_progress(parts.db, batch_id, progress, now=clock.now())
+    assert statuses(parts, batch_id) == ["Processing", seen_as, "Failed"]
+    assert [line["items"] for line in logs if line["event"] == "batch.spoiled_in_the_mail"] == [[items[2]]]
+    with parts.db.work() as tx:
+        refunds = tx.execute(sa.select(ledger_moves).where(ledger_moves.c.kind == "refund")).all()
+    assert refunds == []
+
+
+def test_a_call_of_a_partner_is_taken_but_for_the_piece_in_the_mail(
+    parts: Parts, clock: Clock, batch_id: int
+) -> None:
+    see(parts, inside(parts, batch_id)[2], "In Transit")
+    pieces = [SpoiledPiece(position=2), SpoiledPiece(position=3)]
+    take_word(parts.db, "test", Word("batch-000001", "printed", clock.now(), pieces), now=clock.now())
+    assert statuses(parts, batch_id) == ["Printed", "In Transit", "Failed"]
+
+
+@pytest.mark.parametrize("name", ["position", "item_id"])
+def test_a_person_is_told_which_piece_is_in_the_mail(
+    parts: Parts, clock: Clock, batch_id: int, name: str
+) -> None:
+    items = inside(parts, batch_id)
+    see(parts, items[2], "In Transit")
+    spoiled = [Spoiled(position=1), Spoiled(**{name: 2 if name == "position" else items[2]})]
+    with pytest.raises(Invalid) as told:
+        marking.mark(parts.db, batch_id, "spoiled", spoiled=spoiled, now=clock.now())
+    assert told.value.fields == {
+        f"spoiled.1.{name}": ["Piece 2 is in the mail already (In Transit): it cannot be spoiled."]
+    }
+    assert statuses(parts, batch_id) == ["Processing", "In Transit", "Processing"]
+
+
+# Paper that is replaced
+
+
+def reprint(parts: Parts, clock: Clock, batch_id: int, *positions: int) -> int:
+    world = parts.worlds["test"]
+    made = print_room.reprint(
+        parts.db, world, batch_id, positions=positions, reason="Smudged", now=clock.now()
+    )
+    for step in (production.compose, production.hand_over):
+        step(parts.press, made.batch_id, now=clock.now())
+    return made.batch_id
+
+
+def ticket(parts: Parts, batch_id: int, kind: str) -> bytes:
+    return parts.shelf.store.get(f"print-jobs/test/batch-{batch_id:06}/ticket.{kind}")
+
+
+def replaced(parts: Parts, batch_id: int) -> Any:
+    return json.loads(ticket(parts, batch_id, "json"))["replaces"]
+
+
+def test_the_ticket_of_a_reprint_says_which_paper_it_replaces(
+    parts: Parts, clock: Clock, batch_id: int
+) -> None:
+    anew = reprint(parts, clock, batch_id, 3, 2)
+    assert replaced(parts, batch_id) is None
+    assert replaced(parts, anew) == {"reference": "batch-000001", "positions": [2, 3]}
+    found = ET.fromstring(ticket(parts, anew, "xjdf")).findall("./{*}GeneralID")
+    said = {each.attrib["IDUsage"]: each.attrib["IDValue"] for each in found}
+    assert (said["ReprintOf"], said["ReplacesPositions"]) == ("batch-000001", "2-3")
+    third = reprint(parts, clock, anew, 2)
+    assert replaced(parts, third) == {"reference": f"batch-{anew:06}", "positions": [2]}
+
+
+def test_a_batch_that_is_not_printed_yet_shows_what_is_void(
+    parts: Parts, clock: Clock, batch_id: int
+) -> None:
+    anew = reprint(parts, clock, batch_id, 2, 3)
+    with parts.db.work() as tx:
+        batch = shown.read_batch_shown(tx, batch_id)
+    assert (batch.batch.status, batch.void, batch.pieces) == ("handed", 2, {"Processing": 1})
+    assert batch.reprints == [anew]
+
+
+# Rushing
+
+
+def test_an_order_whose_pieces_are_all_in_batches_is_not_rushed(
+    parts: Parts, clock: Clock, owner: Caller
+) -> None:
+    pooled = place(parts, owner)
+    sweep(parts, clock)
+    waiting = place(parts, owner)
+    rushed = print_room.rush(parts.db, "test", [pooled.id, waiting.id], operator_id=None, now=clock.now())
+    assert rushed == [waiting.id]

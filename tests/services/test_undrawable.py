@@ -1,0 +1,70 @@
+"""What becomes of a batch when something that it is drawn with is gone, or this machine lacks something."""
+
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from placing import item_rows, open_account, place
+from pressing import batch_rows, sweep
+
+from makers import Clock
+from quillpost.accounts.rules import Caller
+from quillpost.composition.studio import Printed
+from quillpost.fulfilment import production, store
+from quillpost.fulfilment.drawing import NOT_DRAWABLE
+from quillpost.kit.errors import Unavailable
+from quillpost.parts import Parts
+
+
+@pytest.fixture
+def owner(parts: Parts) -> Caller:
+    return open_account(parts)
+
+
+def test_an_order_whose_hand_is_gone_holds_up_no_one(parts: Parts, clock: Clock, owner: Caller) -> None:
+    good, bad = place(parts, owner, message="Fine"), place(parts, owner, message="Handless")
+    sweep(parts, clock)
+    with parts.db.work() as tx:
+        [batch] = batch_rows(tx)
+        tx.execute(sa.text("update orders set style = 987 where id = :bad"), {"bad": bad.id})
+    production.compose(parts.press, batch.id, now=parts.clock())
+    with parts.db.work() as tx:
+        assert store.read_batch(tx, batch.id).status == "composed"
+        assert [row.status for row in item_rows(tx, good)] == ["Processing"]
+        assert [(row.status, row.failure) for row in item_rows(tx, bad)] == [("Failed", NOT_DRAWABLE)]
+
+
+@pytest.mark.parametrize("trouble", [MemoryError(), OSError("no space left"), Unavailable("No database.")])
+@pytest.mark.parametrize("step", ["compose", "misfits"])
+def test_what_this_machine_lacks_fails_no_order_that_it_meets(
+    parts: Parts,
+    clock: Clock,
+    owner: Caller,
+    monkeypatch: pytest.MonkeyPatch,
+    trouble: Exception,
+    step: str,
+) -> None:
+    place(parts, owner, message="Fine")
+    place(parts, owner, message="Unlucky")
+    draw, look_at = parts.press.studio.compose, parts.press.studio.misfits
+
+    def runs_out(designs: Any, copies: Any, **how: Any) -> Printed:
+        if any(design.message == "Unlucky" for design in designs.values()):
+            raise trouble
+        return draw(designs, copies, **how)
+
+    def runs_out_early(design: Any, *what: Any, **how: Any) -> Any:
+        if step == "misfits" and design.message == "Unlucky":
+            raise trouble
+        return look_at(design, *what, **how)
+
+    monkeypatch.setattr(parts.press.studio, "compose", runs_out)
+    sweep(parts, clock)
+    monkeypatch.setattr(parts.press.studio, "misfits", runs_out_early)
+    with parts.db.work() as tx:
+        [batch] = batch_rows(tx)
+    with pytest.raises(type(trouble)):
+        production.compose(parts.press, batch.id, now=parts.clock())
+    with parts.db.work() as tx:
+        assert store.read_batch(tx, batch.id).status == "new"
+        assert tx.execute(sa.text("select distinct status from items")).scalars().all() == ["Processing"]
