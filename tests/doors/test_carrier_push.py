@@ -54,7 +54,7 @@ def test_scans_that_are_pushed_move_their_pieces(parts: Parts, http: TestClient,
     assert (answer.status_code, answer.json()) == (202, {"message": "Accepted"})
     assert len(in_inbox(parts)) == 1
     assert statuses(parts, order) == ["Printed"]
-    clock.advance(seconds=2)
+    clock.advance(days=5)
     do_due_jobs(parts)
     assert statuses(parts, order) == ["Delivered"]
     assert in_inbox(parts) == []
