@@ -54,6 +54,9 @@ def expected(seen: Sightings) -> str:
 @example(report=([("3a", 1), ("pars", 2), ("1", 3)], [("3a", 1), ("1", 3), ("pars", 2)], [1]))
 @example(report=([("1", 1), ("pars", 2), ("2", 3)], [("2", 3), ("pars", 2), ("1", 1)], [1]))
 @example(report=([("2", 1), ("pars", 2), ("1", 3)], [("pars", 2), ("1", 3), ("2", 1)], [1]))
+@example(
+    report=([("1", 1), ("1", 106), ("pars", 3)], [("1", 1), ("1", 106), ("pars", 3), ("1", 106)], [1, 1])
+)
 @example(report=([("pars", 1), ("1", 2), ("pars", 3)], [("pars", 3), ("1", 2), ("pars", 1)], [1]))
 def test_a_piece_comes_to_stand_where_its_scans_lead_in_their_order(
     parts: Parts, owner: Caller, report: tuple[Sightings, Sightings, list[int]]

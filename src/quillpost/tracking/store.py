@@ -40,7 +40,7 @@ MAKE_TABLES = sa.text(
         digest bytea, tracking text, phase text, at timestamptz, raw jsonb, place text,
         target text, day date, reason text) on commit drop;
     create temp table scan_seen (
-        item_id bigint, target text, day date, reason text, at timestamptz, place text) on commit drop;
+        digest bytea, item_id bigint, target text, day date, reason text, at timestamptz, place text) on commit drop;
     create temp table scan_steps (
         item_id bigint, target text, day date, reason text, at timestamptz, place text,
         previous text, round integer) on commit drop
@@ -68,8 +68,8 @@ KEEP = sa.text(
         on conflict (digest) do nothing
         returning digest, item_id),
     noted as (
-        insert into scan_seen (item_id, target, day, reason, at, place)
-        select k.item_id, s.target, s.day, s.reason, s.at, s.place
+        insert into scan_seen (digest, item_id, target, day, reason, at, place)
+        select k.digest, k.item_id, s.target, s.day, s.reason, s.at, s.place
           from kept k join scan_chunk s on s.digest = k.digest
          where k.item_id is not null and s.target is not null)
     select count(*) as new, count(item_id) as ours from kept
@@ -125,7 +125,7 @@ TURNS = sa.text(
         select i.id as item_id, i.status as previous, stood.rank as stood, s.new_turn,
                (select max(c.scanned_at) from carrier_scans c
                  where c.item_id = i.id and c.phase in ({FORWARDED})
-                   and not exists (select 1 from scan_chunk n where n.digest = c.digest)) as old_turn
+                   and not exists (select 1 from scan_seen n where n.digest = c.digest)) as old_turn
           from (select item_id, max(at) filter (where target = 'Re-routed') as new_turn
                   from scan_seen group by item_id) s
           join items i on i.id = s.item_id
@@ -138,7 +138,7 @@ TURNS = sa.text(
           join carrier_scans c on c.item_id = l.item_id and c.scanned_at > l.new_turn
           join (values {MEANINGS}) as m (phase, status, rank) on m.phase = c.phase
          where l.new_turn > coalesce(l.old_turn, '-infinity')
-           and not exists (select 1 from scan_chunk n where n.digest = c.digest)),
+           and not exists (select 1 from scan_seen n where n.digest = c.digest)),
     known as (
         select l.*, coalesce(l.old_turn, '-infinity') as old,
                l.new_turn is not null and l.new_turn > coalesce(l.old_turn, '-infinity')
