@@ -40,7 +40,8 @@ MAKE_TABLES = sa.text(
         digest bytea, tracking text, phase text, at timestamptz, raw jsonb, place text,
         target text, day date, reason text) on commit drop;
     create temp table scan_seen (
-        digest bytea, item_id bigint, target text, day date, reason text, at timestamptz, place text) on commit drop;
+        digest bytea, item_id bigint, target text, day date, reason text, at timestamptz, place text)
+        on commit drop;
     create temp table scan_steps (
         item_id bigint, target text, day date, reason text, at timestamptz, place text,
         previous text, round integer) on commit drop
