@@ -1,5 +1,7 @@
 """The print partner that the settings ask for; a part of the wiring."""
 
+from urllib.parse import urlsplit
+
 from quillpost.adapters.places.sftp_keys import SftpKeys
 from quillpost.adapters.printing.address import EMBEDDED, partner_at
 from quillpost.adapters.printing.jobs import JobFolders
@@ -27,6 +29,14 @@ def reach(settings: Settings, store: FileStore) -> str:
         with partner.visiting():
             return partner.shown
     return _address(settings)
+
+
+def partner_shown(settings: Settings) -> str:
+    """Who it is, for batches to remember: the address without a password."""
+    address = urlsplit(_address(settings))
+    user = f"{address.username}@" if address.username else ""
+    host = address.netloc.rpartition("@")[2]
+    return address._replace(netloc=user + host).geturl()
 
 
 def hook_secrets(settings: Settings) -> dict[str, list[str]]:

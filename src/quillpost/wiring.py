@@ -47,7 +47,7 @@ from quillpost.orders.materialising import MATERIALISE, materialise, materialise
 from quillpost.orders.service import SWEEP
 from quillpost.parts import Limits, Parts
 from quillpost.ports import FileStore, World
-from quillpost.print_partner import hook_secrets, live_printer
+from quillpost.print_partner import hook_secrets, live_printer, partner_shown
 from quillpost.settings import Settings as Settings
 from quillpost.tracking import closing
 from quillpost.tracking import service as tracking
@@ -316,6 +316,7 @@ def _test_world(settings: Settings, store: FileStore) -> World:
         mailer_id=TEST_MAILER_ID,
         indicia={"first": TEST_INDICIA, "standard": TEST_INDICIA},
         service_types=SERVICE_TYPES,
+        partner="sandbox",
         infer_after=ends.infer_after,
         infer_unseen_after=ends.infer_unseen_after,
         reroute_ends=ends.reroute_ends,
@@ -334,6 +335,7 @@ def _live_world(settings: Settings, store: FileStore) -> World:
         mailer_id=settings.mailer_id or "",
         indicia={kind: tuple((text or "").split("|")) for kind, text in permits.items()},
         service_types=FULL_SERVICE_TYPES if settings.full_service else SERVICE_TYPES,
+        partner=partner_shown(settings),
         cutoff=settings.print_cutoff,
         zone=_zone(settings.timezone),
         gaps=live_gaps(settings),

@@ -1,4 +1,4 @@
-"""Batches with a printer, made for tests by real sends."""
+"""Batches with a printer, and orders that wait for an operator, made for tests by real sends."""
 
 from typing import Any
 
@@ -23,3 +23,15 @@ def handed(sender: Account, parts: Parts, clock: Clock, how_many: int = 3, **cha
         found = tx.execute(sa.select(batches).order_by(batches.c.id.desc()).limit(1)).one()
     assert found.status == "handed", found
     return int(found.id)
+
+
+UNFILLED = "Hello %COMPANY%!"
+"""A message for which the people of these tests have nothing: the review holds it."""
+
+
+def held(sender: Account, parts: Parts, clock: Clock, **changes: Any) -> int:
+    """An order that waits for an operator."""
+    order_id = int(sender.send(**{"message": UNFILLED} | changes).json()["id"])
+    carry_on(parts, clock, seconds=11)
+    assert sender.get(f"/orders/{order_id}").json()["status"] == "Paused"
+    return order_id

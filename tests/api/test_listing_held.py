@@ -1,9 +1,8 @@
 """`GET /print/held`: which orders wait for an operator, whose they are, and for what."""
 
-from typing import Any
-
 import pytest
 import sqlalchemy as sa
+from print_floor import held
 from sqlalchemy.dialects import postgresql
 from traces import traces
 from written_orders import write_orders
@@ -12,7 +11,6 @@ from direct import TestClient
 from makers import (
     Account,
     Clock,
-    carry_on,
     make_account,
     make_live,
     make_operator,
@@ -26,20 +24,10 @@ from quillpost.fulfilment.held import PAUSED
 from quillpost.kit.paging import PageRequest
 from quillpost.parts import Parts
 
-UNFILLED = "Hello %COMPANY%!"
-
 
 @pytest.fixture
 def operator(parts: Parts, http: TestClient) -> Account:
     return make_operator(parts, http)
-
-
-def held(sender: Account, parts: Parts, clock: Clock, **changes: Any) -> int:
-    """An order that waits for an operator."""
-    order_id = int(sender.send(**{"message": UNFILLED} | changes).json()["id"])
-    carry_on(parts, clock, seconds=11)
-    assert sender.get(f"/orders/{order_id}").json()["status"] == "Paused"
-    return order_id
 
 
 def listed(operator: Account, query: str = "") -> list[int]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from print_floor import held
 from traces import traces
 from waiting import wait_until
 
@@ -33,7 +34,6 @@ from quillpost.orders import service
 from quillpost.orders.records import Order
 from quillpost.parts import Parts
 
-UNFILLED = "Hello %COMPANY%!"
 ACTS = ("release", "refuse")
 WHY = {"reason": "The picture is not yours."}
 
@@ -41,14 +41,6 @@ WHY = {"reason": "The picture is not yours."}
 @pytest.fixture
 def operator(parts: Parts, http: TestClient) -> Account:
     return make_operator(parts, http)
-
-
-def held(owner: Account, parts: Parts, clock: Clock, **changes: Any) -> int:
-    """An order that waits for an operator."""
-    order_id = int(owner.send(**{"message": UNFILLED} | changes).json()["id"])
-    carry_on(parts, clock, seconds=11)
-    assert owner.get(f"/orders/{order_id}").json()["status"] == "Paused"
-    return order_id
 
 
 def kept_verdicts(parts: Parts) -> list[tuple[int, str, str, list[str]]]:

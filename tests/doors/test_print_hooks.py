@@ -254,3 +254,14 @@ def test_a_call_that_names_no_time_means_now(partner: Partner) -> None:
     body = {"reference": partner.reference, "event": "printed"}
     assert partner.send(json.dumps(body).encode()).status_code == 202
     assert partner.batch().printed_at == partner.clock.now()
+
+
+def test_a_partner_says_nothing_of_batches_that_another_has(partner: Partner) -> None:
+    with partner.parts.db.work() as tx:
+        tx.execute(sa.update(batches).values(partner="sftp://press@print.example.com/in"))
+    answer = partner.call("printed")
+    assert (answer.status_code, answer.json()["message"]) == (
+        409,
+        "This batch was handed to another partner.",
+    )
+    assert partner.batch().status == "handed"

@@ -287,6 +287,22 @@ def test_a_printer_that_goes_down_later_is_waited_for_too(parts: Parts, clock: C
     assert (batch.status, batch.trouble) == ("printed", None)
 
 
+def test_a_new_partner_is_not_asked_about_the_former_ones_batches(
+    parts: Parts, clock: Clock, owner: Caller
+) -> None:
+    batch_id = handed_batch(parts, clock, owner, [person()])
+    printer = Moody()
+    printer.is_down = False
+    another = replace(parts.worlds["test"], printer=printer, partner="https://print.example.com")
+    production.follow(replace(parts.press, worlds={"test": another}), batch_id, now=clock.now())
+    with parts.db.work() as tx:
+        batch = store.read_batch(tx, batch_id)
+    assert (batch.status, batch.partner) == ("handed", "sandbox")
+    assert batch.trouble == "It is with sandbox, who is no longer the print partner: mark it by hand."
+    take(parts, batch_id, printed_at=clock.now())
+    assert (status(parts, batch_id), statuses(parts, batch_id)) == ("printed", ["Printed"])
+
+
 def test_nothing_is_handed_over_once_the_service_is_no_longer_ready(build: Any, clock: Clock) -> None:
     parts = build(**READY)
     place(parts, open_account(parts, mode="live"))

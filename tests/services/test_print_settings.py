@@ -13,7 +13,7 @@ from quillpost.adapters.printing.hot_folder import HotFolder
 from quillpost.adapters.printing.http import HttpPartner
 from quillpost.kit.errors import NotReady
 from quillpost.ports import PartnerDown, PrintPartner
-from quillpost.print_partner import hook_secrets, live_printer, reach
+from quillpost.print_partner import hook_secrets, live_printer, partner_shown, reach
 from quillpost.wiring import Settings, live_gaps
 
 
@@ -104,3 +104,12 @@ def test_one_that_can_be_reached_is_named(tmp_path: Path) -> None:
     hot.mkdir()
     assert reach(there, store) == str(hot)
     assert reach(settings(tmp_path, print_partner="folder"), store) == "print-jobs/live in the file store"
+
+
+def test_a_batch_remembers_its_partner_without_the_password(tmp_path: Path) -> None:
+    known = {
+        "folder": "folder",
+        "https://print.example.com/base": "https://print.example.com/base",
+        "sftp://press:secret@print.example.com:2222/in": "sftp://press@print.example.com:2222/in",
+    }
+    assert {given: partner_shown(settings(tmp_path, print_partner=given)) for given in known} == known

@@ -22,7 +22,7 @@ batches = sa.Table(
     *maybe("mailer_id"),
     *maybe("first_serial", kind=Big),
     *maybe("indicia", kind=ARRAY(sa.Text())),
-    *maybe("qr_base"),
+    *maybe("qr_base", "partner"),
     *maybe("acknowledged_at", kind=Moment),
     *maybe("trouble"),
     *maybe("trouble_at", "settled_at", kind=Moment),

@@ -62,7 +62,7 @@ def take_call(
     now = parts.clock()
     if not standard_webhooks.verify(secrets, request.headers, body, now=now):
         return answer({"message": "The signature does not fit this body, or is too old."}, status=401)
-    take_word(parts.db, LIVE, _read(body, now=now), now=now)
+    take_word(parts.db, parts.worlds[LIVE], _read(body, now=now), now=now)
     return answer({"message": "Accepted"}, status=202)
 
 

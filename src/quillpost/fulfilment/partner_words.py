@@ -12,7 +12,8 @@ from quillpost.fulfilment import marking
 from quillpost.fulfilment.marking import Spoiled, Status
 from quillpost.fulfilment.rules import batch_of
 from quillpost.fulfilment.shown import find_batch
-from quillpost.kit.errors import Invalid
+from quillpost.kit.errors import Conflict, Invalid
+from quillpost.ports import World
 
 CLOCKS_DIFFER = timedelta(minutes=5)
 """As far as a signature's own time may be off."""
@@ -36,17 +37,19 @@ class Word:
     spoiled: Sequence[SpoiledPiece] = ()
 
 
-def take_word(db: Database, mode: str, word: Word, *, now: datetime) -> None:
-    """Take it down, if it is about a batch of this mode. Said again, it changes nothing."""
+def take_word(db: Database, world: World, word: Word, *, now: datetime) -> None:
+    """Take down what this world's partner says of a batch that it has. Said again, it changes nothing."""
     batch_id = batch_of(word.reference)
     if batch_id is None:
         raise Invalid({"reference": ["This is not the reference of a batch, such as batch-000007."]})
     with db.work() as tx:
-        find_batch(tx, batch_id, mode=mode)
+        batch = find_batch(tx, batch_id, mode=world.mode)
+        if batch.partner not in (None, world.partner):
+            raise Conflict("This batch was handed to another partner.")
         spoiled = _by_item(tx, batch_id, word.spoiled)
     # A clock that runs a little ahead is no reason to lose the word.
     at = now if now < word.at <= now + CLOCKS_DIFFER else word.at
-    marking.mark(db, batch_id, word.event, at=at, spoiled=spoiled, mode=mode, by_partner=True, now=now)
+    marking.mark(db, batch_id, word.event, at=at, spoiled=spoiled, mode=world.mode, by_partner=True, now=now)
 
 
 def _by_item(tx: Tx, batch_id: int, spoiled: Sequence[SpoiledPiece]) -> list[Spoiled]:

@@ -72,7 +72,8 @@ def hand_over(press: Press, batch_id: int, *, now: datetime) -> None:
         _come_again(press, batch, HAND_OVER, str(down), now=now)
         return
     with press.db.work() as tx:
-        if not store.swap_batch(tx, batch_id, expected="composed", to="handed", now=now):
+        with_whom = {"partner": world.partner}
+        if not store.swap_batch(tx, batch_id, expected="composed", to="handed", now=now, **with_whom):
             return
         store.count_sends(tx, batch_id, now=now)
         inside = [order.id for order in store.batch_orders(tx, batch_id)]
@@ -89,6 +90,10 @@ def follow(press: Press, batch_id: int, *, now: datetime) -> None:
     if batch.status not in ("handed", "printed"):
         return
     world = press.worlds[batch.mode]
+    if batch.partner not in (None, world.partner):
+        told = f"It is with {batch.partner}, who is no longer the print partner: mark it by hand."
+        _come_again(press, batch, FOLLOW, told, now=now)
+        return
     try:
         progress = world.printer.progress(rules.reference(batch_id), now=now)
     except PartnerDown as down:

@@ -98,7 +98,8 @@ REPLACED = sa.text(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """A production batch. `indicia` and `qr_base` are what it was composed with, once it was."""
+    """A production batch. `indicia` and `qr_base` are what it was composed with, `partner` to whom it was
+    handed, once it was."""
 
     id: int
     mode: str
@@ -113,6 +114,7 @@ class Batch:
     first_serial: int | None
     indicia: list[str] | None
     qr_base: str | None
+    partner: str | None
     acknowledged_at: datetime | None
     trouble: str | None
     trouble_at: datetime | None

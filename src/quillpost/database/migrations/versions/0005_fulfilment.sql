@@ -30,6 +30,7 @@ alter table batches
     add column first_serial bigint,                  -- in its mailer's count; null: no piece has a barcode
     add column indicia text[],                       -- what composing took from the settings is kept:
     add column qr_base text,                         -- composed again, the files have the same bytes
+    add column partner text,                         -- to whom it was handed
     add column acknowledged_at timestamptz,
     add column trouble text,                         -- why its present step does not succeed
     add column trouble_at timestamptz,
