@@ -179,8 +179,9 @@ class World:
     `mailer_id` is the postal service's number for us, `indicia` the postage mark by class of mail,
     `service_types` the code that a barcode begins with, by class too, `partner` who the printer is. Pieces
     are pooled at the time of day that `cutoff` is in `zone`; without one, at once. A delivery is inferred so
-    long after a piece was processed for it, or last seen at all; without a time, never. A re-routed piece that
-    is not seen again for `reroute_ends` stays so. Where it `needs_credit`, an account's must cover its orders.
+    long after a piece was processed for it, or last seen at all; without a time, never. A re-routed piece
+    that is not seen again for `reroute_ends` stays so. Where it `needs_credit`, an account's credit must cover
+    its orders.
     """
 
     mode: str
