@@ -180,8 +180,8 @@ class World:
     `service_types` the code that a barcode begins with, by class too, `partner` who the printer is. Pieces
     are pooled at the time of day that `cutoff` is in `zone`; without one, at once. A delivery is inferred so
     long after a piece was processed for it, or last seen at all; without a time, never. A re-routed piece
-    that is not seen again for `reroute_ends` stays so. Where it `needs_credit`, an account's credit must cover
-    its orders.
+    that is not seen again for `reroute_ends` stays so. Where it `needs_credit`, an account's credit must
+    cover its orders.
     """
 
     mode: str
