@@ -74,7 +74,8 @@ def test_a_call_of_a_partner_is_taken_but_for_the_piece_in_the_mail(
 ) -> None:
     see(parts, inside(parts, batch_id)[2], "In Transit")
     pieces = [SpoiledPiece(position=2), SpoiledPiece(position=3)]
-    take_word(parts.db, "test", Word("batch-000001", "printed", clock.now(), pieces), now=clock.now())
+    word = Word("batch-000001", "printed", clock.now(), pieces)
+    take_word(parts.db, parts.worlds["test"], word, now=clock.now())
     assert statuses(parts, batch_id) == ["Printed", "In Transit", "Failed"]
 
 
