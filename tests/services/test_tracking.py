@@ -100,18 +100,20 @@ def test_somebody_else_s_barcode_is_kept_and_belongs_to_no_piece(parts: Parts, o
     assert [row.item_id for row in kept(parts)] == [None]
 
 
-def give_code(tx: sa.Connection, order: Order, tracking: str) -> None:
-    own = sa.select(items.c.id).where(items.c.order_id == order.id)
-    tx.execute(sa.update(prints).where(prints.c.item_id.in_(own)).values(tracking=tracking))
-
-
-def test_a_barcode_that_returns_means_the_newer_piece(parts: Parts, clock: Clock, owner: Caller) -> None:
+def mailed_with_one_code(parts: Parts, clock: Clock, owner: Caller) -> tuple[Order, Order, str]:
+    """An old order and a new one, of a piece each, and the barcode that both had: it may return by then."""
     old = mailed(parts, owner)
     [tracking] = codes(parts, old)
     clock.advance(days=46)
     new = mailed(parts, owner)
+    own = sa.select(items.c.id).where(items.c.order_id == new.id)
     with parts.db.work() as tx:
-        give_code(tx, new, tracking)
+        tx.execute(sa.update(prints).where(prints.c.item_id.in_(own)).values(tracking=tracking))
+    return old, new, tracking
+
+
+def test_a_barcode_that_returns_means_the_newer_piece(parts: Parts, clock: Clock, owner: Caller) -> None:
+    old, new, tracking = mailed_with_one_code(parts, clock, owner)
     ingest(parts, scan(tracking, "1", parts.clock()))
     assert (statuses(parts, old), statuses(parts, new)) == (["Printed"], ["In Transit"])
 
@@ -121,12 +123,7 @@ def test_a_scan_from_before_a_barcode_returned_means_the_older_piece(
     parts: Parts, clock: Clock, owner: Caller, hours_before: int, meant: str
 ) -> None:
     """Within a day it may be the carrier's clock that is slow."""
-    old = mailed(parts, owner)
-    [tracking] = codes(parts, old)
-    clock.advance(days=46)
-    new = mailed(parts, owner)
-    with parts.db.work() as tx:
-        give_code(tx, new, tracking)
+    old, new, tracking = mailed_with_one_code(parts, clock, owner)
     ingest(parts, scan(tracking, "1", parts.clock() - timedelta(hours=hours_before)))
     moved = {"old": statuses(parts, old), "new": statuses(parts, new)}
     assert [name for name, status in moved.items() if status == ["In Transit"]] == [meant]
@@ -167,12 +164,8 @@ def test_a_scan_of_paper_that_nobody_has_means_no_piece(parts: Parts, owner: Cal
 def test_a_barcode_whose_new_paper_nobody_has_means_the_older_piece(
     parts: Parts, clock: Clock, owner: Caller
 ) -> None:
-    old = mailed(parts, owner)
-    [tracking] = codes(parts, old)
-    clock.advance(days=46)
-    new = mailed(parts, owner)
+    old, new, tracking = mailed_with_one_code(parts, clock, owner)
     with parts.db.work() as tx:
-        give_code(tx, new, tracking)
         newest = sa.select(sa.func.max(batches.c.id)).scalar_subquery()
         tx.execute(sa.update(batches).where(batches.c.id == newest).values(handed_at=None))
     ingest(parts, scan(tracking, "1", parts.clock()))
