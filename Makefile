@@ -41,6 +41,8 @@ lint: setup-dev ## Check format, style, types, the direction of imports and the 
 	.venv/bin/ruff check $(CODE)
 	.venv/bin/mypy
 	.venv/bin/mypy tools/*.py
+	.venv/bin/mypy tests benchmarks
+	ls tests/*/conftest.py | xargs -n 1 .venv/bin/mypy
 	.venv/bin/lint-imports
 	.venv/bin/python tools/lint_openapi.py
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Unpack
 
 import sqlalchemy as sa
 from httpx2 import Response
@@ -11,6 +11,7 @@ from httpx2 import Response
 from direct import TestClient
 from quillpost import wiring
 from quillpost.accounts import service
+from quillpost.client.audience import InlineRecipient
 from quillpost.database.tables import accounts, metadata, sub_accounts
 from quillpost.parts import Parts
 
@@ -58,7 +59,7 @@ class Account:
     def delete(self, path: str, **how: Any) -> Response:
         return self.call("DELETE", path, **how)
 
-    def send(self, piece: str = "postcard", **changes: Any) -> Response:
+    def send(self, piece: str = "postcard", /, **changes: Any) -> Response:
         """A good piece, but for the changes."""
         return self.post(f"/send/{piece}", postcard(**changes))
 
@@ -121,18 +122,29 @@ def make_live(parts: Parts, owner: Account) -> Account:
     return Account(owner.id, token, owner.http)
 
 
-def person(**changes: Any) -> dict[str, Any]:
-    return {
+def guest(**changes: Unpack[InlineRecipient]) -> InlineRecipient:
+    """Someone as our client has them."""
+    jane: InlineRecipient = {
         "name": "Jane Doe",
         "address": "12 Main St",
         "city": "Austin",
         "province": "TX",
         "postal_code": "78701",
-    } | changes
+    }
+    return {**jane, **changes}
+
+
+def guests(how_many: int) -> list[InlineRecipient]:
+    return [guest(name=f"Person {n}", address=f"{n} Main St") for n in range(1, how_many + 1)]
+
+
+def person(**changes: Any) -> dict[str, Any]:
+    """Someone as anybody may write them, rightly or wrongly."""
+    return {**guest(), **changes}
 
 
 def people(how_many: int) -> list[dict[str, Any]]:
-    return [person(name=f"Person {n}", address=f"{n} Main St") for n in range(1, how_many + 1)]
+    return [person(**each) for each in guests(how_many)]
 
 
 def postcard(**changes: Any) -> dict[str, Any]:

@@ -166,7 +166,7 @@ def picture() -> bytes:
 def made_by(operation: Operation) -> str | None:
     """The collection that this operation adds to, where its description says how to go on from there."""
     answers = operation.described["responses"]
-    links = next((answers[s].get("links", {}) for s in ("201", "200") if s in answers), {})
+    links: Json = next((answers[s].get("links", {}) for s in ("201", "200") if s in answers), {})
     followers = (each for each in OPERATIONS if each.described["operationId"] in links)
     return next((each.collection for each in followers), None)
 

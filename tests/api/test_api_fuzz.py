@@ -181,7 +181,7 @@ def described(world: World, *phases: str, of: set[str], mode: str = "all") -> An
     config = plan(world.caller.token, *phases, mode=mode)
     schema = schemathesis.openapi.from_asgi("/openapi.json", world.caller.http.app, config=config)
 
-    @schema.hook  # type: ignore[untyped-decorator]
+    @schema.hook
     def filter_query(context: Any, query: Any) -> bool:
         """To a schema 20.0 is an integer. In an address it is not one to us."""
         return not any(isinstance(value, float) and value.is_integer() for value in (query or {}).values())

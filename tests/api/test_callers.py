@@ -46,7 +46,7 @@ PATHS = (
 def test_without_a_good_token_every_path_answers_alike(
     http: TestClient, parts: Parts, authorization: str | None
 ) -> None:
-    headers = {} if authorization is None else {"Authorization": authorization.encode("latin-1")}
+    headers = {} if authorization is None else {b"Authorization": authorization.encode("latin-1")}
     before = traces(parts)
     for path in PATHS:
         for method in ("GET", "POST"):

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from fastapi import Response as Answer
 from httpx2 import Response
 from traces import traces
 
@@ -212,7 +213,7 @@ def test_an_answer_is_kept_once(owner: Account, parts: Parts, clock: Clock) -> N
     claim = make_claim(Caller(owner.id, "test"), "/path", "k", b"")
     idempotency.take(parts.db, parts.sealer, claim, now=clock.now())
     answer = owner.get("/ping")
-    shown = idempotency.Response(answer.content, media_type="application/json")
+    shown = Answer(answer.content, media_type="application/json")
     with parts.db.work() as tx:
         idempotency.keep(tx, parts.sealer, claim, shown, now=clock.now())
     with parts.db.work() as tx, pytest.raises(Conflict):

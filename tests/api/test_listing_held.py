@@ -3,7 +3,6 @@
 import pytest
 import sqlalchemy as sa
 from print_floor import held
-from sqlalchemy.dialects import postgresql
 from traces import traces
 from written_orders import write_orders
 
@@ -189,8 +188,8 @@ def test_few_held_orders_are_found_among_many(
         write_orders(parts, owner.id, how_many, status=status)
     wanted = orders.c.mode == "test", orders.c.status == PAUSED
     query = page_ids(orders, wanted, PageRequest(page, 4), total=400, sorting=OLDEST_FIRST)
-    written = query.compile(dialect=postgresql.dialect(), compile_kwargs={"literal_binds": True})
     with parts.db.work() as tx:
+        written = query.compile(dialect=tx.dialect, compile_kwargs={"literal_binds": True})
         tx.execute(sa.text("analyze orders"))
         plan = "\n".join(tx.execute(sa.text(f"explain {written}")).scalars())
     assert f"Index Only Scan {direction}using orders_paused on orders" in plan, plan

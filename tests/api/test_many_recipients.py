@@ -172,4 +172,4 @@ def test_more_than_the_limit_is_refused_and_the_limit_is_not(lists: Lister, part
         known = tx.execute(
             sa.text("select id, name from recipients where mailing_list_id = :l"), {"l": list_id}
         )
-        assert dict(known.all()) == stored  # type: ignore[arg-type]
+        assert dict(known.all()) == stored

@@ -23,7 +23,7 @@ def shown(rows: list[int], total: int, *, page: int, per_page: int, query: str =
         }
     )
     answer = paginated(request, Page(rows, total, PageRequest(page, per_page)), lambda row: {"id": row})
-    body: dict[str, Any] = json.loads(answer.body)
+    body: dict[str, Any] = json.loads(bytes(answer.body))
     return body
 
 

@@ -79,7 +79,7 @@ def test_a_body_that_cannot_be_read_is_refused(
     assert traces(parts) == before
 
 
-WRONG_TYPES = {
+WRONG_TYPES: dict[str, list[Any]] = {
     "preview": ["true", 1, [], {}],
     "recipients": ["Jane", {"name": "Jane"}, 5, ["Jane"], [None], [["Jane"]]],
     "mailing_list_ids": ["5", 5, {"id": 5}, [None], ["x"], [1.5], [-1], [BIG]],

@@ -1,5 +1,6 @@
 """Templates and sub accounts in sends: what the call says wins, then the template, then the house."""
 
+from collections.abc import Callable
 from io import BytesIO
 from typing import Any
 
@@ -141,9 +142,11 @@ def test_an_image_template_of_another_type_is_refused(owner: Account, art: ArtHo
 def test_a_template_that_is_unknown_or_a_strangers_is_refused(
     owner: Account, stranger: Account, parts: Parts, art: ArtHouse, field: str, sentence: str
 ) -> None:
-    make = {"message_template": message_template, "image_template": lambda who: image_template(who, art)}[
-        field
-    ]
+    ways: dict[str, Callable[[Account], int]] = {
+        "message_template": message_template,
+        "image_template": lambda who: image_template(who, art),
+    }
+    make = ways[field]
     theirs, elsewhere = make(stranger), make_sub_account(parts, owner)
     ours = make(owner)
     owner.put(f"/{field.replace('_', '-')}s/{ours}", {"sub_account_id": elsewhere})

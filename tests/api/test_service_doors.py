@@ -45,7 +45,7 @@ def test_ready_counts_a_worker_by_its_heartbeat(
 
 def test_metrics_are_for_operators(owner: Account, parts: Parts, build: Build) -> None:
     def metrics(http: TestClient, token: str | None) -> int:
-        headers = {} if token is None else {"Authorization": f"Bearer {token}".encode("latin-1")}
+        headers = {} if token is None else {b"Authorization": f"Bearer {token}".encode("latin-1")}
         return http.get("/metrics", headers=headers).status_code
 
     with TestClient(create_app(build(metrics_token="scrape-me"))) as http:

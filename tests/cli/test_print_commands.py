@@ -34,7 +34,7 @@ class PrintRoom:
 
     def column(self, column: sa.ColumnElement[Any]) -> list[Any]:
         with self.parts.db.work() as tx:
-            return list(tx.execute(sa.select(column).order_by(column.table.c[0])).scalars())  # type: ignore[attr-defined]
+            return list(tx.execute(sa.select(column).order_by(column.table.c[0])).scalars())
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from fastapi import FastAPI
 from PIL import Image
 
 from direct import TestClient
-from makers import Account, Clock, carry_on, count_rows, make_operator, people, person
+from makers import Account, Clock, carry_on, count_rows, guest, guests, make_operator, person
 from quillpost.client import (
     AsyncQuillpost,
     Conflict,
@@ -23,6 +23,7 @@ from quillpost.client import (
     ValidationFailed,
     about,
 )
+from quillpost.client.recipients import NewRecipient
 from quillpost.parts import Parts
 
 METADATA = {
@@ -63,11 +64,12 @@ def test_an_order_from_its_preview_to_its_end(client: Quillpost) -> None:
 
 
 def test_what_the_headers_say_is_with_the_answer(client: Quillpost) -> None:
-    sent = client.send.postcard(**{"recipients": [person()], "message": "Hi 你好!", "mesage": "Hi"})
+    misspelt: dict[str, Any] = {"recipients": [guest()], "message": "Hi 你好!", "mesage": "Hi"}
+    sent = client.send.postcard(**misspelt)
     assert about(sent).ignored_fields == ("mesage",)
     assert any("你" in warning or "\\u4f60" in warning for warning in about(sent).warnings)
     assert about(sent).request_id
-    plain = client.send.postcard(recipients=[person(address="14 Main St")], message="Hi!")
+    plain = client.send.postcard(recipients=[guest(address="14 Main St")], message="Hi!")
     assert (about(plain).ignored_fields, about(plain).warnings) == ((), ())
     with pytest.raises(TypeError):
         about(sent["recipients"])
@@ -76,7 +78,7 @@ def test_what_the_headers_say_is_with_the_answer(client: Quillpost) -> None:
 def test_a_list_is_walked_through_all_its_pages_and_no_further_than_wanted(
     client: Quillpost, http: TestClient, owner: Account
 ) -> None:
-    sent = client.send.postcard(recipients=people(5), message="Hi!")
+    sent = client.send.postcard(recipients=guests(5), message="Hi!")
     items = client.orders.items(sent["id"], items_per_page=2)
     assert [item["recipient"]["name"] for item in items] == [f"Person {n}" for n in range(1, 6)]
     assert len(list(items)) == 5, "each walk starts anew"
@@ -97,7 +99,7 @@ def test_a_list_is_walked_through_all_its_pages_and_no_further_than_wanted(
 def test_an_answer_that_is_lost_makes_no_second_order(owner: Account, http: TestClient, parts: Parts) -> None:
     slept: list[float] = []
     with Quillpost(owner.token, BASE, transport=LosingAnswers(http, 2), sleep=slept.append) as client:
-        sent = client.send.postcard(recipients=[person()], message="Hi!")
+        sent = client.send.postcard(recipients=[guest()], message="Hi!")
     assert len(slept) == 2
     assert count_rows(parts)["orders"] == 1
     assert owner.get(f"/orders/{sent['id']}").status_code == 200
@@ -105,7 +107,8 @@ def test_an_answer_that_is_lost_makes_no_second_order(owner: Account, http: Test
 
 def test_a_lost_cancellation_is_still_a_cancellation(owner: Account, http: TestClient) -> None:
     order_id = owner.send().json()["id"]
-    with Quillpost(owner.token, BASE, transport=LosingAnswers(http, 1), sleep=[].append) as client:
+    slept: list[float] = []
+    with Quillpost(owner.token, BASE, transport=LosingAnswers(http, 1), sleep=slept.append) as client:
         assert client.orders.cancel(order_id)["order"]["status"] == "Cancelled"
 
 
@@ -114,18 +117,19 @@ def test_a_key_of_ones_own_sends_once(client: Quillpost) -> None:
     first = client.send.postcard(idempotency_key="order 4711", **card)
     assert client.send.postcard(idempotency_key="order 4711", **card) == first
     with pytest.raises(Conflict) as clash:
-        client.send.postcard(idempotency_key="order 4711", recipients=[person()], message="Ho!")
+        client.send.postcard(idempotency_key="order 4711", recipients=[guest()], message="Ho!")
     assert clash.value.status == 409
 
 
 def test_failures_say_what_is_wrong(client: Quillpost, http: TestClient) -> None:
     with pytest.raises(ValidationFailed) as invalid:
-        client.send.postcard(recipients=[person(postal_code="x"), person(), person(postal_code="y")])
+        client.send.postcard(recipients=[guest(postal_code="x"), guest(), guest(postal_code="y")])
     assert {"recipients.0.postal_code", "recipients.2.postal_code", "message"} <= set(invalid.value.errors)
     assert invalid.value.status == 422
     assert invalid.value.request_id
+    wrong: dict[str, Any] = {"recipients": [guest()], "mesage": "Hi!"}
     with pytest.raises(ValidationFailed, match="Not known there: mesage") as misspelt:
-        client.send.postcard(**{"recipients": [person()], "mesage": "Hi!"})
+        client.send.postcard(**wrong)
     assert misspelt.value.ignored_fields == ("mesage",)
     with pytest.raises(NotFound):
         client.orders.read(4711)
@@ -155,7 +159,7 @@ def test_subscriptions_come_and_go(client: Quillpost) -> None:
 
 def test_a_saved_list_is_filled_walked_and_mailed_to(client: Quillpost) -> None:
     saved = client.mailing_lists.create("Neighbours")
-    rows = [{"mailing_list_id": saved["id"], **one} for one in people(3)]
+    rows: list[NewRecipient] = [{"mailing_list_id": saved["id"], **one} for one in guests(3)]
     stored = client.recipients.create_multiple([*rows, {"mailing_list_id": saved["id"]}])
     assert [row.get("error") is None for row in stored] == [True, True, True, False]
     on_it = client.mailing_lists.recipients(saved["id"], items_per_page=2)
@@ -186,7 +190,7 @@ def test_a_front_is_uploaded_from_memory_and_from_a_file(client: Quillpost, tmp_
 def test_an_operator_walks_what_is_held_and_decides(
     client: Quillpost, http: TestClient, parts: Parts, clock: Clock
 ) -> None:
-    sent = [client.send.postcard(recipients=[one], message="Hello %COMPANY%!")["id"] for one in people(3)]
+    sent = [client.send.postcard(recipients=[one], message="Hello %COMPANY%!")["id"] for one in guests(3)]
     carry_on(parts, clock, seconds=11)
     token = make_operator(parts, http).token
     with Quillpost(token, BASE, transport=Through(http)) as operator:
@@ -207,12 +211,12 @@ def test_the_awaited_client_does_the_same(app: FastAPI, owner: Account) -> None:
             )
             assert pong["message"] == "pong"
             assert hands["data"]
-            sent = await client.send.postcard(recipients=people(3), message="Hi!", metadata=METADATA)
+            sent = await client.send.postcard(recipients=guests(3), message="Hi!", metadata=METADATA)
             names = [
                 item["recipient"]["name"] async for item in client.orders.items(sent["id"], items_per_page=2)
             ]
             assert names == ["Person 1", "Person 2", "Person 3"]
-            preview = await client.preview("postcard", recipients=[person()], message="Hi!")
+            preview = await client.preview("postcard", recipients=[guest()], message="Hi!")
             assert (await client.download(preview["data"]["previews"][0])).startswith(b"\x89PNG")
             with pytest.raises(ValidationFailed):
                 await client.send.postcard(message="To nobody")

@@ -6,8 +6,8 @@ from inspect import signature
 from typing import Any, get_args, get_type_hints, is_typeddict
 
 import pytest
+from shared_service import shared_service
 
-from api.shared_service import shared_service
 from quillpost.client import AsyncQuillpost, Quillpost
 from quillpost.client.calls import Listing, Operation, Resource
 from quillpost.client.send import PieceName

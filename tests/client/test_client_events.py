@@ -77,7 +77,7 @@ def test_how_old_a_delivery_may_be(age: int, tolerance: float, is_good: bool) ->
         ({"Webhook-Timestamp": "9" * 40}, "is no time"),
     ],
 )
-def test_what_is_not_genuine_is_refused(changes: Mapping[str, str], reason: str) -> None:
+def test_what_is_not_genuine_is_refused(changes: dict[str, str], reason: str) -> None:
     with pytest.raises(WrongSignature, match=reason):
         verify_webhook(BODY, signed_elsewhere() | changes, SECRET, now=NOW)
 

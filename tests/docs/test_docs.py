@@ -25,7 +25,9 @@ OPERATE, API, TRAVELS = (
 def test_every_setting_is_documented_with_its_meaning(name: str) -> None:
     row = next((line for line in OPERATE.splitlines() if f"`QUILLPOST_{name.upper()}` |" in line), None)
     assert row is not None
-    assert wiring.Settings.model_fields[name].description in row
+    meaning = wiring.Settings.model_fields[name].description
+    assert meaning is not None
+    assert meaning in row
 
 
 def test_no_setting_is_documented_that_does_not_exist() -> None:

@@ -27,7 +27,7 @@ def test_a_sample_is_one_line_of_blue_ink_on_white(http: TestClient) -> None:
     assert answer.headers["content-type"] == "image/png"
     drawn = pixels(answer.content)
     assert drawn.shape == (120, 700, 3)
-    ink = (drawn < 128).any(axis=2)
+    ink = np.any(drawn < 128, axis=2)
     down, across = np.flatnonzero(ink.any(axis=1)), np.flatnonzero(ink.any(axis=0))
     assert across[0] < 40, "it begins at the left"
     assert across[-1] > 560, "it fills the picture"

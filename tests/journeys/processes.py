@@ -29,7 +29,7 @@ PATIENCE = 60.0
 T = TypeVar("T")
 
 
-def until(look: Callable[[], T], *, what: str, seconds: float = PATIENCE) -> T:
+def until(look: Callable[[], T | None], *, what: str, seconds: float = PATIENCE) -> T:
     """The first look that finds something; a test that waits in vain fails with what it waited for."""
     deadline = time.monotonic() + seconds
     while True:
@@ -57,7 +57,12 @@ class Service:
     """`quillpost serve` as a person starts it."""
 
     def __init__(
-        self, output: Path, *arguments: str, port: int, closed_output: bool = False, **settings: str
+        self,
+        output: Path,
+        *arguments: str,
+        port: int,
+        settings: Mapping[str, str],
+        closed_output: bool = False,
     ) -> None:
         self.url = f"http://127.0.0.1:{port}"
         self._output = output
@@ -69,7 +74,7 @@ class Service:
                     "from quillpost.cli import main; main()",
                     *("serve", "--port", str(port), *arguments),
                 ],
-                env=_with_kept_bytecode(output.parent) | FAST | settings,
+                env={**_with_kept_bytecode(output.parent), **FAST, **settings},
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=subprocess.STDOUT,

@@ -100,7 +100,7 @@ def children_of(pid: int) -> int:
 @pytest.mark.parametrize("moment", ["once they serve", "at their birth"])
 def test_the_children_of_a_killed_server_leave_the_port(moment: str, office: Office, tmp_path: Path) -> None:
     port = free_port()
-    service = Service(tmp_path / "serve.log", "--workers", "2", port=port, **office.settings)
+    service = Service(tmp_path / "serve.log", "--workers", "2", port=port, settings=office.settings)
     if moment == "at their birth":
         until(lambda: children_of(service.pid) > 2, what="two children and their keeper born")
     else:
@@ -117,7 +117,7 @@ def test_the_children_of_a_killed_server_leave_the_port(moment: str, office: Off
 
 def test_a_server_whose_output_nobody_reads_serves_all_the_same(office: Office, tmp_path: Path) -> None:
     service = Service(
-        tmp_path / "serve.log", "--welcome", port=free_port(), closed_output=True, **office.settings
+        tmp_path / "serve.log", "--welcome", port=free_port(), closed_output=True, settings=office.settings
     )
     try:
         service.ready()

@@ -111,7 +111,7 @@ def start(home: Path, tmp_path: Path) -> Iterator[Callable[[], Service]]:
 
     def start() -> Service:
         output = tmp_path / f"start-{len(started)}.log"
-        started.append(Service(output, "--welcome", port=port, QUILLPOST_HOME=str(home)))
+        started.append(Service(output, "--welcome", port=port, settings={"QUILLPOST_HOME": str(home)}))
         return started[-1].ready()
 
     yield start

@@ -28,6 +28,7 @@ from verdict import assert_everyone_was_told
 from makers import make_operator, people, person
 from quillpost.accounts.rules import Caller
 from quillpost.client import Quillpost, QuillpostError
+from quillpost.client.print_room import Pieces
 from quillpost.creative.shelf import forget_orphans
 from quillpost.kit.errors import Unavailable
 
@@ -119,7 +120,8 @@ class Desk:
         """What goes abroad is seen by nobody once it is printed, so it can always be printed again; what lies
         beside it only until the carrier has seen it."""
         batch, item = until(self._handed, what="a batch with the printer", seconds=PATIENCE)
-        for number, pieces in enumerate(({"item_ids": [item]}, {"positions": [1]})):
+        several: list[Pieces] = [{"item_ids": [item]}, {"positions": [1]}]
+        for number, pieces in enumerate(several):
             with suppress(QuillpostError):
                 self._operator.print_room.reprint(
                     batch, reason="Smudged", idempotency_key=f"reprint-{number}", **pieces

@@ -10,7 +10,7 @@ from office import Office, opened_office
 from processes import PATIENCE, Nursery, Service, answers, free_port, until
 from verdict import assert_all_happened_once
 
-from makers import people
+from makers import guests, people
 from quillpost.client import Quillpost
 
 PIECES = 2
@@ -24,7 +24,7 @@ def office(conninfo: str, home: Path, receiver: EventReceiver) -> Iterator[Offic
 
 def send(url: str, office: Office) -> None:
     with Quillpost(office.sender.token, url, timeout=PATIENCE) as client:
-        client.send.postcard(recipients=people(PIECES), message="Hello!")
+        client.send.postcard(recipients=guests(PIECES), message="Hello!")
 
 
 def test_two_workers_with_a_queue_each_do_the_work_of_a_server_without_jobs(
@@ -61,7 +61,7 @@ def test_two_workers_of_one_queue_do_nothing_twice(office: Office, nursery: Nurs
 
 
 def test_a_server_of_two_processes_serves_and_works(office: Office, tmp_path: Path) -> None:
-    service = Service(tmp_path / "serve.log", "--workers", "2", port=free_port(), **office.settings)
+    service = Service(tmp_path / "serve.log", "--workers", "2", port=free_port(), settings=office.settings)
     try:
         service.ready()
         send(service.url, office)

@@ -7,10 +7,11 @@ import pytest
 
 from quillpost.adapters.files.faces import FaceFolder
 from quillpost.composition.hands import collection
-from quillpost.composition.hands.catalogue import DEFAULT, STYLES
+from quillpost.composition.hands.catalogue import DEFAULT, STYLES, Face
 from quillpost.composition.hands.collection import Hands
+from quillpost.composition.hands.prepared import Prepared
 from quillpost.composition.hands.sources import FontSources
-from quillpost.composition.hands.takes import recipe_key
+from quillpost.composition.hands.takes import Tell, prepare, recipe_key
 
 DELIUS = next(style for style in STYLES if style.face == "Delius")
 
@@ -23,9 +24,8 @@ def hands_in(folder: Path) -> Hands:
 def makings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The faces that were made, one by one, while the test ran."""
     made: list[str] = []
-    prepare = collection.prepare
 
-    def noted(face, raw, tell=None):
+    def noted(face: Face, raw: bytes, tell: Tell | None = None) -> Prepared:
         made.append(face.face)
         return prepare(face, raw, tell)
 

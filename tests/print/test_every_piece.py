@@ -115,7 +115,8 @@ def strayed(one: Image.Image, other: Image.Image) -> np.ndarray[Any, np.dtype[np
         np.asarray(around.filter(rank(3))).astype(np.int64)
         for rank in (ImageFilter.MinFilter, ImageFilter.MaxFilter)
     )
-    return np.maximum(np.maximum(least - shown, shown - most), 0)
+    by: np.ndarray[Any, np.dtype[np.int64]] = np.maximum(np.maximum(least - shown, shown - most), 0)
+    return by
 
 
 @EVERY_PIECE

@@ -64,14 +64,15 @@ def ink(font: TTFont, number: int) -> tuple[int, int, int, int]:
     glyphs = font.getGlyphSet()
     pen = BoundsPen(glyphs)
     glyphs[font.getGlyphName(number)].draw(pen)
-    return pen.bounds
+    bounds: tuple[int, int, int, int] = pen.bounds
+    return bounds
 
 
 def area(font: TTFont, number: int) -> float:
     glyphs = font.getGlyphSet()
     pen = AreaPen(glyphs)
     glyphs[font.getGlyphName(number)].draw(pen)
-    return abs(pen.value)
+    return float(abs(pen.value))
 
 
 def inked(face: Prepared) -> list[int]:

@@ -41,7 +41,7 @@ def test_only_the_part_of_the_request_is_left_out_of_a_path() -> None:
     """A field may be called body, query or path as well."""
     found = faults_of({"body": {"query": "one", "path": None}})
     sent = [fault | {"loc": ("body", *fault["loc"])} for fault in found]
-    answer = json.loads(response_for(RequestValidationError(sent)).body)
+    answer = json.loads(bytes(response_for(RequestValidationError(sent)).body))
     assert list(answer["errors"]) == ["body.query", "body.path"] == list(invalid_of(found).fields)
 
 
@@ -68,5 +68,5 @@ def test_a_union_with_null_does_not_ask_for_null() -> None:
 
 def test_a_fault_of_the_whole_body_is_named_so() -> None:
     missing = {"type": "missing", "loc": ("body",), "msg": "Field required", "input": None}
-    answer = json.loads(response_for(RequestValidationError([missing])).body)
+    answer = json.loads(bytes(response_for(RequestValidationError([missing])).body))
     assert answer["errors"] == {"body": ["This field is required."]}

@@ -34,7 +34,7 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-def job(reference: str = REFERENCE, **changes: bytes) -> PrintJob:
+def job(reference: str = REFERENCE, /, **changes: bytes) -> PrintJob:
     files = FILES | {"ticket.json": b'{"of": "production"}'} | changes
     return PrintJob(reference, files, {"reference": reference, "piece": "postcard-4x6", "pieces": 1})
 

@@ -66,7 +66,7 @@ def stand(request: pytest.FixtureRequest, store: FileStore, folder: Path, tmp_pa
         case "folder":
             yield Stand(DropFolder(LocalPlace(folder)), drop)
         case "several":
-            feeds = {"inbox": inbox, "folder": DropFolder(LocalPlace(folder))}
+            feeds: dict[str, CarrierFeed] = {"inbox": inbox, "folder": DropFolder(LocalPlace(folder))}
             yield Stand(SeveralFeeds(feeds), inbox.keep)
         case "sftp":
             with SftpHouse(folder) as house:

@@ -14,6 +14,7 @@ from quillpost.accounts.rules import Caller
 from quillpost.parts import Parts
 from quillpost.ports import CarrierDown, CarrierReport, FileBarred, FileMissing, SetAside
 from quillpost.tracking import service, store
+from quillpost.tracking.rules import Scan
 
 TOLD = ["Processing", "Printed", "In Transit", "In Local Area", "Processed for Delivery", "Delivered"]
 
@@ -59,7 +60,7 @@ def poll(parts: Parts, feed: Feed) -> None:
     service.poll(parts.db, {"test": replace(parts.worlds["test"], carrier=feed)}, now=now)
 
 
-def in_a_file(scans: Sequence[service.Scan]) -> bytes:
+def in_a_file(scans: Sequence[Scan]) -> bytes:
     return json.dumps([json.loads(each.raw) for each in scans]).encode()
 
 
@@ -93,7 +94,7 @@ def test_a_file_that_the_database_refuses_keeps_nobody_from_the_others(
     good = in_a_file(journey(parts, *codes(parts, order)))
     line = store._line
 
-    def odd(kept: tuple[bytes, service.Scan]) -> str:
+    def odd(kept: tuple[bytes, Scan]) -> str:
         return line(kept).replace("2026-", "soon-") if kept[1].phase == "99z" else line(kept)
 
     monkeypatch.setattr(store, "_line", odd)

@@ -16,6 +16,7 @@ from quillpost.database.tables import account_credit, account_spending, accounts
 from quillpost.kit.errors import Conflict, Refused, Unpaid
 from quillpost.orders import service
 from quillpost.orders.materialising import materialise
+from quillpost.orders.store import read_order
 from quillpost.parts import Parts
 from quillpost.pricing import credit
 
@@ -174,7 +175,8 @@ def test_an_order_that_has_outgrown_the_credit_waits_and_says_why(parts: Parts, 
     with parts.db.work() as tx:
         told = tx.execute(sa.select(facts).where(facts.c.kind == "order.status")).all()
         assert [(fact.previous, fact.current) for fact in told][-1] == ("reviewing", "paused")
-        assert balances(tx, order) == {"credit": -4 * CENTS, "held": 4 * CENTS, "earned": 0}
+        books = balances(tx, read_order(tx, order_id))
+        assert books == {"credit": -4 * CENTS, "held": 4 * CENTS, "earned": 0}
     assert has(parts, owner) == in_the_ledger(parts, owner) == -CENTS
     with parts.db.transaction(tenant(owner)) as tx:
         service.cancel(tx, order_id, now=parts.clock())

@@ -42,7 +42,7 @@ class Watched:
     @contextmanager
     def open(self) -> Iterator[OpenPlace]:
         with self._place.open() as visit:
-            yield _Watching(visit, self._before)  # type: ignore[misc]
+            yield _Watching(visit, self._before)
 
     def _before(self) -> None:
         if self._left == 0:

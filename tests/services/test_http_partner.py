@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
-from http_stand_in import StandIn, saying
+from http_stand_in import StandIn, keeping_silent, saying
 from partners import FILES, REFERENCE, job, now
 from print_house import SECRET, PrintHouse
 
@@ -124,7 +124,7 @@ def test_a_job_that_the_partner_does_not_know_is_trouble(partner: HttpPartner) -
 
 
 def test_a_partner_that_never_answers_is_given_up() -> None:
-    with StandIn(lambda connection: connection.recv(1) and None) as silent:
+    with StandIn(keeping_silent) as silent:
         partner = HttpPartner(silent.url(""), secrets=[SECRET], seconds=0.3)
         with pytest.raises(PartnerDown, match=r"127.0.0.1 did not answer within 0.3 seconds"):
             partner.progress(REFERENCE, now=now())

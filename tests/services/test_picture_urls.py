@@ -22,7 +22,7 @@ HANDS = {style.number: style for style in STYLES}
 
 def faults(audience: Any = None, **changes: Any) -> dict[str, list[str]]:
     """What is wrong with a postcard that is good but for the changes."""
-    sources = {
+    sources: dict[str, Any] = {
         name: Source(FIELDS[name], value) if name in PICTURES else value for name, value in changes.items()
     }
     wish = Wish(

@@ -275,10 +275,8 @@ def test_a_rushed_order_waits_for_nothing_and_goes_first(parts: Parts, clock: Cl
         [batch] = batch_rows(tx)
         assert batch.rush
         assert [order.id for order in store.batch_orders(tx, batch.id)] == [hasty.id]
-        assert (
-            tx.execute(sa.text("select priority from procrastinate_jobs where args ? 'batch_id'")).scalar()
-            > 0
-        )
+        priority = sa.text("select priority from procrastinate_jobs where args ? 'batch_id'")
+        assert tx.execute(priority).scalar_one() > 0
         assert order_row(tx, patient).pool_at > clock.now()
 
 

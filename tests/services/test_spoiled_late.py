@@ -85,7 +85,8 @@ def test_a_person_is_told_which_piece_is_in_the_mail(
 ) -> None:
     items = inside(parts, batch_id)
     see(parts, items[2], "In Transit")
-    spoiled = [Spoiled(position=1), Spoiled(**{name: 2 if name == "position" else items[2]})]
+    second = Spoiled(position=2) if name == "position" else Spoiled(item_id=items[2])
+    spoiled = [Spoiled(position=1), second]
     with pytest.raises(Invalid) as told:
         marking.mark(parts.db, batch_id, "spoiled", spoiled=spoiled, now=clock.now())
     assert told.value.fields == {

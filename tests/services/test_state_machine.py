@@ -346,8 +346,9 @@ def test_every_life_of_orders_goes_by_the_rules(databases: Databases, tmp_path: 
     studio, homes = wiring.studio(wiring.Settings()), count()
     with ExitStack() as opened:
 
-        def another() -> Life:
-            opened.close()
-            return Life(studio, opened.enter_context(databases.one()), tmp_path / str(next(homes)))
+        class Another(Life):
+            def __init__(self) -> None:
+                opened.close()
+                super().__init__(studio, opened.enter_context(databases.one()), tmp_path / str(next(homes)))
 
-        run_lives(another, settings=LIVES)
+        run_lives(Another, settings=LIVES)

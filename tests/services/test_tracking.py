@@ -16,8 +16,10 @@ from quillpost.accounts.rules import Caller
 from quillpost.database.press_tables import batches, prints
 from quillpost.database.tables import items
 from quillpost.orders.records import Order
+from quillpost.orders.rules import ItemStatus
 from quillpost.parts import Parts
 from quillpost.tracking import service
+from quillpost.tracking.rules import Scan
 
 TOLD = ["Processing", "Printed", "In Transit", "In Local Area", "Processed for Delivery", "Delivered"]
 
@@ -144,8 +146,9 @@ def test_a_time_with_an_offset_that_the_database_does_not_take_is_kept(
     parts: Parts, owner: Caller, offset: str
 ) -> None:
     order = mailed(parts, owner)
+    [tracking] = codes(parts, order)
     seen = datetime.fromisoformat(f"2026-05-08T23:30:00{offset}")
-    assert ingest(parts, scan(*codes(parts, order), "4c", seen)) == 1
+    assert ingest(parts, scan(tracking, "4c", seen)) == 1
     with parts.db.work() as tx:
         # The day is the carrier's own.
         assert item_rows(tx, order)[0].delivery_date == date(2026, 5, 8)
@@ -174,8 +177,9 @@ def test_a_barcode_whose_new_paper_nobody_has_means_the_older_piece(
 
 def test_a_piece_seen_long_after_it_was_mailed_still_moves(parts: Parts, clock: Clock, owner: Caller) -> None:
     order = mailed(parts, owner)
+    [tracking] = codes(parts, order)
     clock.advance(days=90)
-    ingest(parts, scan(*codes(parts, order), "1", parts.clock()))
+    ingest(parts, scan(tracking, "1", parts.clock()))
     assert statuses(parts, order) == ["In Transit"]
 
 
@@ -232,13 +236,13 @@ def test_a_long_report_is_taken_in_by_parts_and_told_as_a_whole(
     scans = [sighting for tracking in codes(parts, order) for sighting in journey(parts, tracking)]
     monkeypatch.setattr(service, "CHUNK", 5)
     taken = take_in(parts, scans)
-    assert (taken.rows, taken.new, taken.ours, taken.moved["Delivered"]) == (12, 12, 12, 3)
+    assert (taken.rows, taken.new, taken.ours, taken.moved[ItemStatus.DELIVERED]) == (12, 12, 12, 3)
     assert statuses(parts, order) == ["Delivered"] * 3
     again = take_in(parts, scans)
     assert (again.rows, again.new, again.ours, again.moved) == (12, 0, 0, {})
 
 
-def take_in(parts: Parts, scans: Sequence[service.Scan]) -> service.TakenIn:
+def take_in(parts: Parts, scans: Sequence[Scan]) -> service.TakenIn:
     events = [
         {"imb": each.tracking, "mailPhase": each.phase, "scanDatetime": each.at.isoformat()} for each in scans
     ]

@@ -27,7 +27,7 @@ def is_somebody_waiting(parts: Parts) -> bool:
     """Whether a transaction waits for another's lock."""
     with parts.db.work() as tx:
         waiting = "select count(*) from pg_locks where not granted"
-        return tx.execute(sa.text(waiting)).scalar_one() > 0
+        return bool(tx.execute(sa.text(waiting)).scalar_one() > 0)
 
 
 def read_webhook(parts: Parts, hook: store.Webhook) -> store.Webhook:

@@ -4,6 +4,7 @@ import ctypes
 import os
 import signal
 import socket
+from collections.abc import Callable
 from pathlib import Path
 
 from quillpost.composition.art.refusals import BadArt
@@ -59,18 +60,20 @@ def babble(data: bytes) -> tuple[Head, bytes]:
 def look_around(data: bytes) -> tuple[Head, bytes]:
     """What can be done from here."""
 
+    actions: dict[str, Callable[[], object]] = {
+        "read": lambda: Path("/etc/hostname").read_bytes(),
+        "write": lambda: Path("/tmp/unruly").write_bytes(b"x"),
+        "connect": lambda: socket.socket(),
+    }
+
     def can(action: str) -> bool:
         try:
-            {
-                "read": lambda: Path("/etc/hostname").read_bytes(),
-                "write": lambda: Path("/tmp/unruly").write_bytes(b"x"),
-                "connect": lambda: socket.socket(),
-            }[action]()
+            actions[action]()
         except OSError:
             return False
         return True
 
-    return {action: can(action) for action in ("read", "write", "connect")}, b""
+    return {action: can(action) for action in actions}, b""
 
 
 def environment(data: bytes) -> tuple[Head, bytes]:

@@ -46,7 +46,7 @@ def emails(value: Any) -> bool:
 
 
 def uuid(value: Any) -> bool:
-    return str(UUID(value)) == value
+    return bool(str(UUID(value)) == value)
 
 
 def date_time(value: Any) -> bool:

@@ -58,7 +58,7 @@ def test_both_letters_are_one_column() -> None:
 
 
 def supplied(*names: str) -> Supplied:
-    return Supplied(**{name: name in names for name in Supplied.__slots__})  # type: ignore[arg-type]
+    return Supplied(**{name: name in names for name in Supplied.__slots__})
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,12 @@ AUDIENCE = {"recipients": [person()]}
 
 @pytest.mark.parametrize("piece", EVERY_PIECE)
 def test_an_audience_is_required(owner: Account, piece: str) -> None:
-    for nobody in ({}, {"recipients": []}, {"recipients": [], "mailing_list_ids": []}):
+    nobodies: list[dict[str, list[Any]]] = [
+        {},
+        {"recipients": []},
+        {"recipients": [], "mailing_list_ids": []},
+    ]
+    for nobody in nobodies:
         assert faults(owner, piece, message="Hi!", **nobody) == ["recipients"]
     assert faults(owner, piece, message="Hi!", **AUDIENCE) == []
 

@@ -209,9 +209,10 @@ def rush(
             .returning(orders.c.id, orders.c.account_id)
         ).all()
         if rushed:
-            said = {"verdict": "rushed", "reasons": [], "reason": "", "operator_id": operator_id, "at": now}
-            told = [{"account_id": row.account_id, "order_id": row.id, **said} for row in rushed]
-            tx.execute(sa.insert(order_verdicts), told)
+            said = sa.insert(order_verdicts).values(
+                verdict="rushed", reasons=[], reason="", operator_id=operator_id, at=now
+            )
+            tx.execute(said, [{"account_id": row.account_id, "order_id": row.id} for row in rushed])
         jobs.wake(tx, POOL, at=now)
     return sorted(row.id for row in rushed)
 
