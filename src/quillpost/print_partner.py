@@ -1,10 +1,9 @@
 """The print partner that the settings ask for; a part of the wiring."""
 
-from urllib.parse import urlsplit
-
 from quillpost.adapters.places.sftp_keys import SftpKeys
 from quillpost.adapters.printing.address import EMBEDDED, partner_at
 from quillpost.adapters.printing.jobs import JobFolders
+from quillpost.fulfilment.partner_names import partner_name
 from quillpost.kit import standard_webhooks
 from quillpost.kit.errors import NotReady
 from quillpost.ports import FileStore, PrintPartner
@@ -33,10 +32,7 @@ def reach(settings: Settings, store: FileStore) -> str:
 
 def partner_shown(settings: Settings) -> str:
     """Who it is, for batches to remember: the address without a password."""
-    address = urlsplit(_address(settings))
-    user = f"{address.username}@" if address.username else ""
-    host = address.netloc.rpartition("@")[2]
-    return address._replace(netloc=user + host).geturl()
+    return partner_name(_address(settings))
 
 
 def hook_secrets(settings: Settings) -> dict[str, list[str]]:

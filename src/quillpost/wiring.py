@@ -2,7 +2,7 @@
 
 import base64
 import binascii
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import partial
@@ -25,8 +25,9 @@ from quillpost.api import idempotency
 from quillpost.carriers import chances, live_carrier, live_ends, sandbox_ends
 from quillpost.composition.hands.collection import Hands
 from quillpost.composition.hands.sources import FontSources
+from quillpost.composition.pages.sides import Piece
 from quillpost.composition.pages.templates import BadTemplate, shipped_pieces
-from quillpost.composition.pdf.intent import SRGB, read_profile
+from quillpost.composition.pdf.intent import SRGB, OutputIntent, read_profile
 from quillpost.composition.studio import Studio
 from quillpost.creative.shelf import Shelf, forget_expired, forget_orphans
 from quillpost.database import Database
@@ -42,6 +43,7 @@ from quillpost.kit.sealing import Sealer, load_or_create_key
 from quillpost.kit.signed_links import LinkSigner
 from quillpost.kit.times import Clock
 from quillpost.kit.turns import Turn
+from quillpost.live_readiness import live_readiness
 from quillpost.orders import stored
 from quillpost.orders.materialising import MATERIALISE, materialise, materialise_again
 from quillpost.orders.service import SWEEP
@@ -131,7 +133,7 @@ def build(
     # The embedded server knows us by our socket, whichever role we come as.
     db = Database(conninfo, own_logins=settings.database_url is None)
     base_url = public_base(settings)
-    worlds = {"test": _test_world(settings, store), "live": _live_world(settings, store)}
+    worlds = {"test": _test_world(settings, store), "live": _live_world(settings, store, drawing)}
     guard = outbound_guard(settings)
     return Parts(
         db=db,
@@ -164,17 +166,23 @@ def build(
 
 def studio(settings: Settings) -> Studio:
     """All that it takes to draw, with the operator's own templates and colours."""
+    return Studio(hands(settings), pieces_of(settings), intent_of(settings))
+
+
+def pieces_of(settings: Settings) -> Mapping[str, Piece]:
     overrides = _operators_file(settings.templates, "QUILLPOST_TEMPLATES")
-    profile = _operators_file(settings.output_profile, "QUILLPOST_OUTPUT_PROFILE")
     try:
-        pieces = shipped_pieces(overrides.decode() if overrides is not None else None)
+        return shipped_pieces(overrides.decode() if overrides is not None else None)
     except (BadTemplate, UnicodeDecodeError) as wrong:
         raise NotReady(f"QUILLPOST_TEMPLATES cannot be used. {wrong}") from None
+
+
+def intent_of(settings: Settings) -> OutputIntent:
+    profile = _operators_file(settings.output_profile, "QUILLPOST_OUTPUT_PROFILE")
     try:
-        intent = read_profile(profile) if profile is not None else SRGB
+        return read_profile(profile) if profile is not None else SRGB
     except ValueError as wrong:
         raise NotReady(f"QUILLPOST_OUTPUT_PROFILE cannot be used. {wrong}") from None
-    return Studio(hands(settings), pieces, intent)
 
 
 def hands(settings: Settings) -> Hands:
@@ -323,9 +331,8 @@ def _test_world(settings: Settings, store: FileStore) -> World:
     )
 
 
-def _live_world(settings: Settings, store: FileStore) -> World:
-    permits = {"first": settings.permit_first, "standard": settings.permit_standard}
-    ends = live_ends(settings)
+def _live_world(settings: Settings, store: FileStore, drawing: Studio) -> World:
+    ready, ends = live_readiness(settings, drawing), live_ends(settings)
     return World(
         mode="live",
         printer=live_printer(settings, store),
@@ -333,12 +340,12 @@ def _live_world(settings: Settings, store: FileStore) -> World:
         review=timedelta(seconds=settings.review_seconds),
         poll_every=LIVE_POLL,
         mailer_id=settings.mailer_id or "",
-        indicia={kind: tuple((text or "").split("|")) for kind, text in permits.items()},
+        indicia=ready.indicia,
         service_types=FULL_SERVICE_TYPES if settings.full_service else SERVICE_TYPES,
         partner=partner_shown(settings),
         cutoff=settings.print_cutoff,
-        zone=_zone(settings.timezone),
-        gaps=live_gaps(settings),
+        zone=zone_of(settings),
+        gaps=ready.gaps,
         infer_after=ends.infer_after,
         infer_unseen_after=ends.infer_unseen_after,
         reroute_ends=ends.reroute_ends,
@@ -354,26 +361,11 @@ def review_limits(settings: Settings) -> ReviewLimits:
     )
 
 
-def _zone(name: str) -> tzinfo:
+def zone_of(settings: Settings) -> tzinfo:
+    name = settings.timezone
     if name == "UTC":
         return UTC
     try:
         return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError):
+    except (ZoneInfoNotFoundError, ValueError, OSError):  # of a folder of zones Python tries to read a file
         raise NotReady(f"QUILLPOST_TIMEZONE names no time zone: {name}. Try America/New_York.") from None
-
-
-def live_gaps(settings: Settings) -> tuple[str, ...]:
-    """What is missing before anything may reach paper."""
-    gaps = []
-    if not (settings.base_url or "").startswith("https://"):
-        gaps.append("QUILLPOST_BASE_URL is not a public https address, which QR codes need.")
-    if not (settings.permit_first or "").strip(" |"):
-        gaps.append("QUILLPOST_PERMIT_FIRST is not set: no postage mark for first class.")
-    if not (settings.permit_standard or "").strip(" |"):
-        gaps.append("QUILLPOST_PERMIT_STANDARD is not set: no postage mark for standard mail.")
-    if not settings.mailer_id:
-        gaps.append("QUILLPOST_MAILER_ID is not set: no barcode can be printed.")
-    if not settings.print_partner:
-        gaps.append("QUILLPOST_PRINT_PARTNER is not set: nobody prints.")
-    return tuple(gaps)

@@ -1,15 +1,17 @@
 """Orders that are held when their review ends, from the call that made them to the operator's word."""
 
+from dataclasses import replace
 from io import BytesIO
 
 import pytest
 import sqlalchemy as sa
 from list_keeper import Lister
 from PIL import Image
+from pressing import READY
 from uploads import upload
 
 from direct import TestClient
-from makers import Account, Build, Clock, carry_on, make_operator, people, person
+from makers import Account, Build, Clock, carry_on, make_account, make_operator, people, person
 from quillpost.database.tables import orders
 from quillpost.parts import Parts
 from quillpost.web import create_app
@@ -136,3 +138,40 @@ def test_nobody_is_held_where_the_operator_asks_for_little(build: Build, clock: 
         order_id = sender.send(message="Hello %COMPANY%!", recipients=[person()]).json()["id"]
         carry_on(parts, clock, seconds=11)
         assert read(sender, order_id)[0] in ("Processing", "Printing")
+
+
+SENDER = {
+    "return_name": "Dana",
+    "return_address": "1 Elm St",
+    "return_city": "Austin",
+    "return_state": "TX",
+    "return_postal_code": "78702",
+}
+
+
+def test_a_postage_mark_that_does_not_fit_is_the_operators_to_mend(build: Build, clock: Clock) -> None:
+    too_long = READY | {"permit_first": "U.S. POSTAGE PAID " * 20}
+    parts = build(**too_long, review_seconds=1)
+    with TestClient(create_app(parts), base_url="http://quillpost.test") as http:
+        sender = make_account(parts, http, "owner@example.com", mode="live")
+        operator = make_operator(parts, http, mode="live")
+        sent = sender.send(**SENDER)
+        assert sent.status_code == 200, sent.text
+        order_id = sent.json()["id"]
+        assert sender.send(preview=True, **SENDER).status_code == 200
+        carry_on(parts, clock, seconds=2)
+        status, [gap] = read(sender, order_id)
+        assert status == "Paused"
+        assert gap.startswith("QUILLPOST_PERMIT_FIRST is too long for its place on 4x6 postcard,")
+        assert operator.get("/print/batches").json()["meta"]["gaps"] == [gap]
+        refused = operator.post(f"/orders/{order_id}/release", {"reason": "It may go."})
+        assert refused.status_code == 409
+        assert gap in refused.json()["message"]
+
+    mended = build(**READY, review_seconds=1)
+    with TestClient(create_app(mended), base_url="http://quillpost.test") as http:
+        operator, sender = replace(operator, http=http), replace(sender, http=http)
+        released = operator.post(f"/orders/{order_id}/release", {"reason": "It may go."})
+        assert (released.status_code, released.json()["status"]) == (200, "Processing")
+        carry_on(mended, clock, seconds=2)
+        assert read(sender, order_id) == ("Printing", [])

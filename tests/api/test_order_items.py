@@ -1,12 +1,21 @@
 """Items: of an order, of all orders, and one with its history."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 from written_orders import write_orders
 
 from makers import Account, Clock, carry_on, make_sub_account, make_teammate, people, person
+from quillpost.database.press_tables import prints
+from quillpost.database.tables import facts
+from quillpost.fulfilment.print_room import take_progress
+from quillpost.kit.times import iso
 from quillpost.parts import Parts
+from quillpost.ports import PrintProgress
+from quillpost.tracking.rules import Scan
+from quillpost.tracking.service import ingest
 
 BASE = "http://quillpost.test/api/v2"
 
@@ -141,6 +150,47 @@ def test_an_item_tells_its_history_oldest_first(owner: Account, parts: Parts, cl
     assert not any(event["inferred"] for event in events)
     assert (events[-1]["previous_status"], events[-1]["status"]) == ("Processed for Delivery", "Delivered")
     assert events[-1]["at"] > events[0]["at"]
+
+
+def dated(caller: Account, order_id: int) -> list[tuple[str, str]]:
+    """Where the order's one piece was, and when."""
+    [item] = ids(caller.get(f"/orders/{order_id}/items"))
+    events = caller.get(f"/order-items/{item}").json()["events"]
+    return [(event["status"], event["at"]) for event in events]
+
+
+def printing(owner: Account, parts: Parts, clock: Clock) -> int:
+    """An order of one piece that is with the printer, handed over twelve seconds after noon."""
+    order_id = int(owner.send().json()["id"])
+    carry_on(parts, clock, seconds=12)
+    assert [status for status, _ in dated(owner, order_id)] == ["Processing"]
+    return order_id
+
+
+def test_a_piece_was_printed_when_the_printer_says_so(owner: Account, parts: Parts, clock: Clock) -> None:
+    order_id = printing(owner, parts, clock)
+    said = clock.now() + timedelta(minutes=20)
+    clock.advance(hours=3)
+    take_progress(parts.db, 1, PrintProgress(printed_at=said), now=clock.now())
+    assert dated(owner, order_id)[1:] == [("Printed", iso(said))]
+    with parts.db.work() as tx:
+        told = tx.execute(sa.select(facts.c.at).where(facts.c.current == "Printed")).scalar_one()
+    assert told == clock.now()
+
+
+def test_a_piece_that_was_seen_first_was_printed_when_it_was_seen(
+    owner: Account, parts: Parts, clock: Clock
+) -> None:
+    order_id = printing(owner, parts, clock)
+    with parts.db.work() as tx:
+        tracking = tx.execute(sa.select(prints.c.tracking)).scalar_one()
+    first, second = (clock.now() + timedelta(hours=hour) for hour in (1, 2))
+    clock.advance(hours=5)
+    ingest(parts.db, [Scan(tracking, "2", second), Scan(tracking, "1", first)], now=clock.now())
+    take_progress(parts.db, 1, PrintProgress(printed_at=clock.now()), now=clock.now())
+    assert dated(owner, order_id)[1:] == [
+        ("Printed", iso(first)), ("In Transit", iso(first)), ("In Local Area", iso(second)),
+    ]  # fmt: skip
 
 
 def test_cancelling_is_the_end_of_every_items_history(owner: Account, clock: Clock) -> None:

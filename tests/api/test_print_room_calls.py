@@ -281,6 +281,31 @@ def test_a_step_that_was_given_up_is_tried_again(
     assert operator.post(f"/print/batches/{batch_id}/retry").status_code == 409
 
 
+def test_a_batch_that_a_former_partner_was_offered_is_offered_anew_when_told_so(
+    operator: Account, sender: Account, parts: Parts, clock: Clock
+) -> None:
+    batch_id = handed(sender, parts, clock)
+    path = f"/print/batches/{batch_id}/retry"
+    refused = operator.post(path, {"anew": True})
+    assert (refused.status_code, refused.json()["message"][:20]) == (409, "The batch is handed:")
+    with parts.db.work() as tx:
+        tx.execute(sa.text("delete from procrastinate_jobs"))
+        offered = {"status": "composed", "handed_at": None, "partner": "https://old.example.com"}
+        tx.execute(sa.update(batches).values(**offered))
+    for body in (None, {}, {"anew": False}, {"anew": None}):
+        assert operator.post(path, body).status_code == 200
+        do_due_jobs(parts)
+        found = operator.get(f"/print/batches/{batch_id}").json()
+        assert found["status"] == "composed"
+        assert found["trouble"].startswith("It was offered to https://old.example.com, who may have it. ")
+    wrong = operator.post(path, {"anew": "yes"})
+    assert (wrong.status_code, list(wrong.json()["errors"])) == (422, ["anew"])
+    anew = operator.post(path, {"anew": True})
+    assert (anew.status_code, anew.json()["trouble"]) == (200, None)
+    do_due_jobs(parts)
+    assert operator.get(f"/print/batches/{batch_id}").json()["status"] == "handed"
+
+
 def test_orders_are_rushed(operator: Account, sender: Account, parts: Parts, clock: Clock) -> None:
     wanted, other = (sender.send(**HOME).json()["id"] for _ in range(2))
     answer = operator.post("/print/rush", {"order_ids": [wanted]})
@@ -291,7 +316,11 @@ def test_orders_are_rushed(operator: Account, sender: Account, parts: Parts, clo
     assert rushed == {wanted: True, other: False}
     assert [tuple(row) for row in verdicts] == [("rushed", operator.id)]
     assert operator.post("/print/rush", {"order_ids": [wanted]}).json()["order_ids"] == []
-    assert operator.post("/print/rush", {"order_ids": [999_999]}).status_code == 404
+    before = traces(parts)
+    for unknown in ([999_999], [other, 999_999], [999_999, other]):
+        refused = operator.post("/print/rush", {"order_ids": unknown})
+        assert (refused.status_code, refused.json()) == (400, {"message": "There is no order 999999."})
+    assert traces(parts) == before
 
 
 def test_what_waits_for_the_cutoff_is_pooled_at_once(build: Build, clock: Clock) -> None:
@@ -343,7 +372,7 @@ def test_only_operators_have_a_print_room(
             gone = path.replace(f"/{batch_id}", "/999999")
             assert operator.call(method, gone, json=body).status_code == 404
     assert other_mode.get("/print/batches").json()["data"] == []
-    assert other_mode.post("/print/rush", {"order_ids": [1]}).status_code == 404
+    assert other_mode.post("/print/rush", {"order_ids": [1]}).status_code == 400
     assert traces(parts) == before
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from print_floor import held
+from print_floor import UNFILLED, held
 from traces import traces
 from waiting import wait_until
 
@@ -31,6 +31,7 @@ from quillpost.database.tables import facts, ledger_moves, orders
 from quillpost.fulfilment import verdicts
 from quillpost.kit.errors import Conflict, Refused
 from quillpost.orders import service
+from quillpost.orders.editing import CHANGED_SINCE
 from quillpost.orders.records import Order
 from quillpost.parts import Parts
 
@@ -302,16 +303,44 @@ def test_nothing_is_released_while_live_mail_is_not_ready(
 # Meanwhile
 
 
-def test_after_a_change_by_its_sender_an_operator_still_decides(
+def test_after_a_change_by_its_sender_an_operator_still_decides_and_is_told_of_it(
     owner: Account, operator: Account, parts: Parts, clock: Clock
 ) -> None:
     order_id = held(owner, parts, clock)
     [why] = owner.get(f"/orders/{order_id}").json()["warnings"]
-    changed = owner.put(f"/orders/{order_id}", {"message": "Hello!"})
-    assert (changed.status_code, changed.json()["status"]) == (200, "Paused")
-    assert changed.json()["warnings"] == [why]
+    for words in ("Hello!", "Hello again!"):
+        changed = owner.put(f"/orders/{order_id}", {"message": words})
+        assert (changed.status_code, changed.json()["status"]) == (200, "Paused")
+        assert changed.json()["warnings"] == [why, CHANGED_SINCE]
+    [listed] = operator.get("/print/held").json()["data"]
+    assert listed["reasons"] == [why, CHANGED_SINCE]
     carry_on(parts, clock, seconds=70)
     assert owner.get(f"/orders/{order_id}").json()["status"] == "Paused"
+    released = operator.post(f"/orders/{order_id}/release").json()
+    assert (released["status"], released["warnings"]) == ("Reviewing", [])
+    carry_on(parts, clock, seconds=2)
+    assert owner.get(f"/orders/{order_id}").json()["status"] in ("Processing", "Printing")
+
+
+def test_words_that_came_after_the_checks_are_not_let_go_unread(
+    owner: Account, operator: Account, parts: Parts, clock: Clock
+) -> None:
+    order_id = held(owner, parts, clock)
+    owner.put(f"/orders/{order_id}", {"message": "Dear %CUSTOM1%!"})
+    assert operator.post(f"/orders/{order_id}/release").json()["status"] == "Reviewing"
+    carry_on(parts, clock, seconds=2)
+    held_again = owner.get(f"/orders/{order_id}").json()
+    [why] = held_again["warnings"]
+    assert (held_again["status"], "%CUSTOM1%" in why) == ("Paused", True)
+    assert operator.post(f"/orders/{order_id}/release").json()["status"] == "Processing"
+
+
+@pytest.mark.parametrize("change", [{"message": UNFILLED}, {"metadata": {"a": 1}}])
+def test_a_change_that_leaves_the_words_as_they_were_is_no_news(
+    owner: Account, operator: Account, parts: Parts, clock: Clock, change: dict[str, Any]
+) -> None:
+    order_id = held(owner, parts, clock)
+    assert len(owner.put(f"/orders/{order_id}", change).json()["warnings"]) == 1
     assert operator.post(f"/orders/{order_id}/release").json()["status"] == "Processing"
 
 

@@ -18,10 +18,10 @@ from quillpost.database.embedded import EmbeddedPostgres
 def quillpost(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Quillpost:
     """Run a command in this process."""
 
-    def run(*words: object, **settings: object) -> Outcome:
+    def run(*words: object, columns: int = 300, **settings: object) -> Outcome:
         with monkeypatch.context() as patch:
             patch.setattr(sys, "argv", ["quillpost", *map(str, words)])
-            patch.setenv("COLUMNS", "300")
+            patch.setenv("COLUMNS", str(columns))
             for name, value in settings.items():
                 patch.setenv(f"QUILLPOST_{name.upper()}", str(value))
             capsys.readouterr()

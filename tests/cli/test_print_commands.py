@@ -24,8 +24,8 @@ class PrintRoom:
         self._quillpost = quillpost
         self._settings = settings
 
-    def __call__(self, *words: object) -> Outcome:
-        return self._quillpost("print", *words, **self._settings)
+    def __call__(self, *words: object, **how: object) -> Outcome:
+        return self._quillpost("print", *words, **self._settings, **how)
 
     def told(self, *words: object) -> Any:
         outcome = self(*words, "--json")
@@ -99,6 +99,11 @@ def test_a_batch_is_marked_and_spoiled_pieces_fail(room: PrintRoom) -> None:
     assert "2026-06-01T10:00:00Z" in shown
 
 
+def test_a_time_elsewhere_is_taken_as_it_is_meant(room: PrintRoom) -> None:
+    assert room("mark", 1, "mailed", "--at", "2026-06-01T10:00:00-05:00").code == 0
+    assert [at.isoformat() for at in room.column(batches.c.mailed_at)] == ["2026-06-01T15:00:00+00:00"]
+
+
 def test_a_spoiled_piece_is_named_by_its_item_too(room: PrintRoom) -> None:
     item = room.column(items.c.id)[0]
     assert room("mark", 1, "spoiled", "--item", item).code == 0
@@ -116,12 +121,50 @@ def test_pieces_are_printed_again(room: PrintRoom, which: tuple[object, ...]) ->
     assert "2, printed again in batch-000002" in room("show", 1).out
 
 
+def test_in_a_narrow_window_what_is_typed_next_stays_whole(room: PrintRoom) -> None:
+    assert room("reprint", 1, "--piece", 1, "--reason", "Cut askew").code == 0
+    listed = room("list", columns=80).out
+    assert all(word in listed for word in (" batch-000001 ", " batch-000002 ", " rush ", "reprint of"))
+
+
+def test_spoiling_says_what_really_happened(room: PrintRoom) -> None:
+    def said(*pieces: int) -> str:
+        outcome = room("mark", 1, "spoiled", *(word for piece in pieces for word in ("--piece", piece)))
+        return outcome.out if outcome.code == 0 else outcome.err
+
+    assert said(1, 1) == "1 piece of batch-000001: spoiled, and not billed.\n"
+    assert said(1) == "Nothing changes in batch-000001: 1 piece had failed before.\n"
+    assert said(1, 2) == "1 piece of batch-000001: spoiled, and not billed. 1 piece had failed before.\n"
+    assert room("reprint", 1, "--piece", 3, "--reason", "Torn").code == 0
+    assert "Piece 3 was reprinted in batch-000002: mark it there." in said(3)
+    assert sorted(room.column(items.c.status)) == ["Failed", "Failed", "Processing"]
+
+
+def test_a_reprint_says_what_it_leaves_out(room: PrintRoom) -> None:
+    assert room("mark", 1, "spoiled", "--piece", 1, "--piece", 2).code == 0
+    said = room("reprint", 1, "--from", 1, "--to", 3, "--reason", "Torn")
+    assert said.out == "Printed again in batch-000002: 1 piece.\nLeft out: 1-2. Ended already (Failed).\n"
+    assert room("reprint", 1, "--piece", 3, "--reason", "Torn").is_one_sentence()
+
+
 def test_a_batch_in_trouble_is_shown_and_tried_again(room: PrintRoom) -> None:
     with room.parts.db.work() as tx:
         tx.execute(sa.update(batches).values(trouble="The printer does not answer."))
     assert "The printer does not answer." in room("list", "--trouble").out
     assert "The printer does not answer." in room("show", 1).out
     assert room("retry", 1).out == "batch-000001 is tried again.\n"
+
+
+def test_a_batch_that_a_former_partner_does_not_have_is_offered_anew(room: PrintRoom) -> None:
+    refused = room("retry", 1, "--anew")
+    assert refused.is_one_sentence()
+    assert "The batch is handed: only one that is composed" in refused.err
+    with room.parts.db.work() as tx:
+        tx.execute(sa.update(batches).values(status="composed", partner="https://old.example.com"))
+    assert room("retry", 1).out == "batch-000001 is tried again.\n"
+    assert room.column(batches.c.partner) == ["https://old.example.com"]
+    assert room("retry", 1, "--anew").out == "batch-000001 is offered anew.\n"
+    assert room.column(batches.c.partner) == [None]
 
 
 def test_what_waits_for_the_cutoff_is_told_below_the_list(room: PrintRoom) -> None:
@@ -200,8 +243,9 @@ def test_orders_are_rushed_and_pooled(room: PrintRoom) -> None:
         (("reprint", 1, "--reason", "x"), "Say which pieces"),
         (("reprint", 1, "--reason", "x", "--from", 2), "Give both: from and to."),
         (("reprint", 1, "--reason", "x", "--from", 2, "--to", 9), "There is no piece 9 in batch 1."),
-        (("rush", 999), "There is no such order in live mode."),
-        (("rush", 1, "--mode", "test"), "There is no such order in test mode."),
+        (("rush", 999), "There is no order 999 in live mode."),
+        (("rush", 1, 999), "There is no order 999 in live mode."),
+        (("rush", 1, "--mode", "test"), "There is no order 1 in test mode."),
     ],
 )
 def test_what_cannot_be_is_one_sentence(room: PrintRoom, words: tuple[object, ...], told: str) -> None:

@@ -47,7 +47,10 @@ class Patient:
         self._settings: dict[str, object] = {"home": home, "database_url": conninfo, "port": port}
 
     def see(self, **changes: object) -> Outcome:
-        return self._quillpost("doctor", **self._settings | changes)
+        return self.run("doctor", **changes)
+
+    def run(self, *words: str, **changes: object) -> Outcome:
+        return self._quillpost(*words, **self._settings | changes)
 
     def execute(self, statement: str) -> None:
         with psycopg.connect(self.conninfo) as connection:
@@ -84,11 +87,70 @@ def test_a_service_that_is_well_is_called_well(patient: Patient, owner: Account)
     assert outcome.code == 0, outcome.out
     assert outcome.err == ""
     for subject in (
-        "settings", "home", "files", "fonts", "port", "live mail", "print partner", "carrier", "database",
-        "schema", "secret key", "prices", "jobs", "batches", "paused", "webhooks",
+        "settings", "home", "files", "fonts", "port", "templates", "output profile", "time zone", "live mail",
+        "print partner", "carrier", "database", "schema", "secret key", "prices", "jobs", "batches",
+        "paused", "webhooks",
     ):  # fmt: skip
         assert " ok " in _row(outcome, subject)
     assert "none at work" in _row(outcome, "workers")
+
+
+SMALL_INDICIA = "[postcard-4x6.back]\nindicia = [5.0, 3.2, 0.4, 0.35]\n"
+
+
+@pytest.mark.parametrize(
+    ("subject", "setting", "content", "told"),
+    [
+        ("time zone", "timezone", "Mars/One", "QUILLPOST_TIMEZONE names no time zone: Mars/One."),
+        ("time zone", "timezone", "America", "QUILLPOST_TIMEZONE names no time zone: America."),
+        ("templates", "templates", None, "which cannot be read: No such file or directory."),
+        ("templates", "templates", "[postcard", "QUILLPOST_TEMPLATES cannot be used."),
+        ("templates", "templates", SMALL_INDICIA, "the indicia is too small"),
+        ("output profile", "output_profile", None, "which cannot be read: No such file or directory."),
+        ("output profile", "output_profile", "colours", "QUILLPOST_OUTPUT_PROFILE cannot be used."),
+    ],
+)
+def test_a_setting_with_which_nothing_starts_is_broken(
+    patient: Patient, tmp_path: Path, subject: str, setting: str, content: str | None, told: str
+) -> None:
+    value: object = content
+    if setting != "timezone":
+        value = tmp_path / "press"
+        if content is not None:
+            (tmp_path / "press").write_text(content)
+    outcome = patient.see(**{setting: value})
+    assert outcome.code == 1
+    row = " ".join(_row(outcome, subject).split())
+    assert "broken" in row
+    assert told in row
+    elsewhere = patient.run("print", "list", **{setting: value})
+    assert elsewhere.code == 1
+    assert told in " ".join(elsewhere.err.split())
+
+
+def test_settings_with_which_nothing_starts_are_all_told_and_hide_nothing_else(
+    patient: Patient, tmp_path: Path
+) -> None:
+    nowhere = {"templates": tmp_path / "a", "output_profile": tmp_path / "b", "timezone": "Mars/One"}
+    outcome = patient.see(permit_first="A|B|C|D|E|F|G|H", **nowhere)
+    for subject in ("templates", "output profile", "time zone"):
+        assert "broken" in _row(outcome, subject)
+    assert "QUILLPOST_PERMIT_FIRST is too long" in _row(outcome, "live mail")
+    for subject in ("home", "files", "fonts", "port", "carrier", "database", "schema", "prices", "webhooks"):
+        assert " ok " in _row(outcome, subject)
+
+
+def test_a_postage_mark_that_does_not_fit_is_told_and_no_failure(patient: Patient) -> None:
+    outcome = patient.see(permit_first="A|B|C|D|E|F|G|H")
+    assert outcome.code == 0
+    assert "QUILLPOST_PERMIT_FIRST is too long for its place on 4x6 postcard" in _row(outcome, "live mail")
+
+
+def test_a_secret_that_is_none_is_broken_without_a_partner_as_well(patient: Patient) -> None:
+    outcome = patient.see(print_secret="hush")
+    assert outcome.code == 1
+    assert "QUILLPOST_PRINT_SECRET must be whsec_" in _row(outcome, "print partner")
+    assert "hush" not in outcome.out
 
 
 def test_a_print_partner_that_is_away_is_shown_and_no_failure(patient: Patient, tmp_path: Path) -> None:
@@ -156,6 +218,24 @@ def test_what_waits_for_a_person_is_told(patient: Patient, owner: Account) -> No
     batches = _row(outcome, "batches")
     assert "1 in trouble. batch-000001: The printer does not answer." in batches
     assert "quillpost print retry" in batches
+
+
+def test_a_batch_that_is_with_a_former_partner_is_not_tried_again(patient: Patient, owner: Account) -> None:
+    patient.execute(
+        """insert into batches (mode, piece, mail_class, status, item_count, created_at, partner, trouble)
+           values ('live', 'postcard-4x6', 'first', 'handed', 1, now(), 'https://old.example.com',
+                   'It is with https://old.example.com: mark it by hand.')"""
+    )
+    alone = _row(patient.see(print_partner="folder"), "batches")
+    assert "mark it by hand" in alone
+    assert "quillpost print list --trouble" in alone
+    assert "retry" not in alone
+    patient.execute(
+        """insert into batches (mode, piece, mail_class, status, item_count, created_at, partner, trouble)
+           values ('live', 'postcard-4x6', 'first', 'composed', 1, now(), 'folder', 'The disk is full.')"""
+    )
+    both = _row(patient.see(print_partner="folder"), "batches")
+    assert "`quillpost print retry BATCH` tries the others again." in both
 
 
 def test_a_failing_webhook_is_named_by_its_number(patient: Patient, owner: Account) -> None:
@@ -251,7 +331,10 @@ def test_a_port_that_another_program_uses_is_broken(
 
 def test_a_home_that_was_never_used_is_not_touched(tmp_path: Path, quillpost: Quillpost) -> None:
     home = tmp_path / "never"
-    outcome = quillpost("doctor", home=home, port=_free_port())
+    # Faces are kept in the home as well, where no other folder is named.
+    outcome = quillpost(
+        "doctor", home=home, faces_folder=home / "faces", port=_free_port(), permit_first="PERMIT 1"
+    )
     assert outcome.code == 0, outcome.out
     assert "there is none yet" in _row(outcome, "database")
     assert not home.exists()

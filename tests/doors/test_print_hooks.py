@@ -239,6 +239,7 @@ def test_a_signed_body_that_is_no_call_is_a_422(partner: Partner) -> None:
     for body in (b"", b"no json", b"[]", b"7", b"\xff", b"[" * 10_000, b'{"a":1,"a":1}'):
         answer = partner.send(body)
         assert (answer.status_code, answer.json().keys()) == (422, {"message", "errors"}), body
+    assert partner.send(b"[]").json()["errors"] == {"body": ["This must be an object."]}
 
 
 def test_a_body_without_end_is_cut_off(partner: Partner) -> None:
@@ -264,4 +265,5 @@ def test_a_partner_says_nothing_of_batches_that_another_has(partner: Partner) ->
         409,
         "This batch was handed to another partner.",
     )
+    assert "Retry-After" not in answer.headers  # it is final
     assert partner.batch().status == "handed"

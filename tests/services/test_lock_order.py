@@ -16,8 +16,9 @@ from waiting import wait_until
 from makers import Clock
 from quillpost.accounts.rules import Caller
 from quillpost.database import Tx
-from quillpost.fulfilment import print_room, production, store
-from quillpost.kit.errors import Conflict
+from quillpost.fulfilment import marking, print_room, production, store
+from quillpost.fulfilment.marking import Spoiled
+from quillpost.kit.errors import Conflict, Invalid
 from quillpost.orders.moves import Move, move_items
 from quillpost.orders.records import Order
 from quillpost.orders.rules import ItemStatus
@@ -63,8 +64,12 @@ def meanwhile(parts: Parts, lower: Order, deed: Callable[[], object]) -> Iterato
 
 
 def _is_someone_waiting(parts: Parts) -> bool:
+    return _waiting(parts) > 0
+
+
+def _waiting(parts: Parts) -> int:
     with parts.db.work() as tx:
-        return bool(tx.execute(WAITING).scalar_one())
+        return int(tx.execute(WAITING).scalar_one())
 
 
 def piece(parts: Parts, order: Order) -> int:
@@ -120,6 +125,52 @@ def test_a_piece_that_is_seen_meanwhile_is_not_printed_again(
         move_items(tx, [Move(seen, ItemStatus.IN_TRANSIT)], now=now)
     with parts.db.work() as tx:
         assert len(store.unfinished_batches(tx)) == 1
+
+
+def test_a_piece_that_is_reprinted_meanwhile_is_not_spoiled_in_vain(
+    parts: Parts, clock: Clock, pair: list[Order]
+) -> None:
+    now, world, spoiled = clock.now(), parts.worlds["test"], [Spoiled(position=1)]
+
+    def again() -> None:
+        print_room.reprint(parts.db, world, 1, positions=[1], reason="Jam", now=now)
+
+    with ThreadPoolExecutor(1) as thread:
+        with meanwhile(parts, pair[0], again):
+            marked = thread.submit(marking.mark, parts.db, 1, "spoiled", spoiled=spoiled, now=now)
+            wait_until(lambda: _waiting(parts) == 2 or marked.done())
+        with pytest.raises(Invalid, match="Piece 1 was reprinted in batch-000002: mark it there"):
+            marked.result()
+
+
+def test_a_piece_that_is_spoiled_meanwhile_is_not_reprinted(
+    parts: Parts, clock: Clock, pair: list[Order]
+) -> None:
+    now, world, spoiled = clock.now(), parts.worlds["test"], [Spoiled(position=1)]
+
+    def spoil() -> None:
+        assert marking.mark(parts.db, 1, "spoiled", spoiled=spoiled, now=now).spoiled == 1
+
+    with ThreadPoolExecutor(1) as thread:
+        with meanwhile(parts, pair[0], spoil):
+            made = thread.submit(print_room.reprint, parts.db, world, 1, positions=[1], reason="Jam", now=now)
+            wait_until(lambda: _waiting(parts) == 2 or made.done())
+        with pytest.raises(Conflict, match="None of these pieces"):
+            made.result()
+
+
+def test_a_piece_that_is_seen_meanwhile_is_not_spoiled_in_vain(
+    parts: Parts, clock: Clock, pair: list[Order]
+) -> None:
+    now, seen = clock.now(), piece(parts, pair[0])
+    print_room.take_progress(parts.db, 1, PrintProgress(printed_at=now), now=now)
+
+    def spoil() -> None:
+        with pytest.raises(Invalid, match="is in the mail already"):
+            marking.mark(parts.db, 1, "spoiled", spoiled=[Spoiled(item_id=seen)], now=now)
+
+    with meanwhile(parts, pair[0], spoil) as tx:
+        move_items(tx, [Move(seen, ItemStatus.IN_TRANSIT)], now=now)
 
 
 def test_closing_holds_no_order_while_it_waits_for_a_lower_one(

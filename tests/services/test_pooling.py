@@ -18,7 +18,7 @@ from quillpost.database.press_tables import batches, mailers, prints
 from quillpost.database.tables import files, items, orders
 from quillpost.fulfilment import pooling, print_room, store
 from quillpost.fulfilment.rules import SERIALS_REST, next_cutoff
-from quillpost.kit.errors import Invalid, NotFound
+from quillpost.kit.errors import Refused
 from quillpost.orders.records import Order
 from quillpost.parts import Parts
 
@@ -295,10 +295,11 @@ def test_unknown_orders_and_those_of_another_mode_are_not_rushed(
     parts: Parts, clock: Clock, owner: Caller
 ) -> None:
     order = place(parts, owner)
-    with pytest.raises(NotFound):
+    with pytest.raises(Refused, match=rf"^There is no order {order.id}\.$"):
         print_room.rush(parts.db, "live", [order.id], operator_id=None, now=clock.now())
-    with pytest.raises(Invalid, match="There is no order 999"):
-        print_room.rush(parts.db, "test", [order.id, 999], operator_id=None, now=clock.now())
+    for unknown in ([order.id, 999], [999, order.id], [999], [999, 998]):
+        with pytest.raises(Refused, match=r"^There is no order 999\.$"):
+            print_room.rush(parts.db, "test", unknown, operator_id=None, now=clock.now())
     with parts.db.work() as tx:
         assert not order_row(tx, order).rush
 

@@ -14,7 +14,7 @@ from quillpost.adapters.printing.http import HttpPartner
 from quillpost.kit.errors import NotReady
 from quillpost.ports import PartnerDown, PrintPartner
 from quillpost.print_partner import hook_secrets, live_printer, partner_shown, reach
-from quillpost.wiring import Settings, live_gaps
+from quillpost.wiring import Settings
 
 
 def settings(tmp_path: Path, **chosen: object) -> Settings:
@@ -23,20 +23,6 @@ def settings(tmp_path: Path, **chosen: object) -> Settings:
 
 def partner(tmp_path: Path, **chosen: object) -> PrintPartner:
     return live_printer(settings(tmp_path, **chosen), folder_store(tmp_path / "files"))
-
-
-def test_without_a_partner_nobody_prints_and_it_is_told(tmp_path: Path) -> None:
-    missing = "QUILLPOST_PRINT_PARTNER is not set: nobody prints."
-    assert missing in live_gaps(settings(tmp_path))
-    assert missing not in live_gaps(settings(tmp_path, print_partner="folder"))
-
-
-@pytest.mark.parametrize("nothing", ["", " ", "|", " | "])
-def test_a_postage_mark_of_nothing_is_none(tmp_path: Path, nothing: str) -> None:
-    gaps = live_gaps(settings(tmp_path, permit_first=nothing, permit_standard="PRSRT STD"))
-    assert [gap for gap in gaps if "PERMIT" in gap] == [
-        "QUILLPOST_PERMIT_FIRST is not set: no postage mark for first class."
-    ]
 
 
 def test_the_address_chooses_the_partner(tmp_path: Path) -> None:
@@ -110,6 +96,10 @@ def test_a_batch_remembers_its_partner_without_the_password(tmp_path: Path) -> N
     known = {
         "folder": "folder",
         "https://print.example.com/base": "https://print.example.com/base",
+        "https://token:hush@print.example.com/base": "https://print.example.com/base",
+        "https://token@print.example.com/base": "https://print.example.com/base",
         "sftp://press:secret@print.example.com:2222/in": "sftp://press@print.example.com:2222/in",
+        "SFTP://Press@Print.Example.com:22/In/": "sftp://Press@print.example.com/In",
+        "sftp://press:secret@print.example.com:port/in": "print.example.com:port/in",
     }
     assert {given: partner_shown(settings(tmp_path, print_partner=given)) for given in known} == known

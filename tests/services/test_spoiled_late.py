@@ -95,6 +95,15 @@ def test_a_person_is_told_which_piece_is_in_the_mail(
     assert statuses(parts, batch_id) == ["Processing", "In Transit", "Processing"]
 
 
+def test_a_spoiled_piece_of_another_batch_alone_acknowledges_nothing(
+    parts: Parts, clock: Clock, batch_id: int
+) -> None:
+    progress = PrintProgress(spoiled={999_999: "Nobody's"})
+    assert print_room.take_progress(parts.db, batch_id, progress, now=clock.now()) == [999_999]
+    with parts.db.work() as tx:
+        assert store.read_batch(tx, batch_id).acknowledged_at is None
+
+
 # Paper that is replaced
 
 
@@ -114,6 +123,89 @@ def ticket(parts: Parts, batch_id: int, kind: str) -> bytes:
 
 def replaced(parts: Parts, batch_id: int) -> Any:
     return json.loads(ticket(parts, batch_id, "json"))["replaces"]
+
+
+@pytest.mark.parametrize("name", ["position", "item_id"])
+def test_a_person_is_told_where_the_piece_is_that_was_reprinted(
+    parts: Parts, clock: Clock, batch_id: int, name: str
+) -> None:
+    items = inside(parts, batch_id)
+    third = Spoiled(position=3) if name == "position" else Spoiled(item_id=items[3])
+    spoiled = [Spoiled(position=1), third]
+    newest = batch_id
+    for position in (3, 1):  # the third of the first batch is the first of its own
+        newest = reprint(parts, clock, newest, position)
+        with pytest.raises(Invalid) as told:
+            marking.mark(parts.db, batch_id, "printed", spoiled=spoiled, now=clock.now())
+        assert told.value.fields == {
+            f"spoiled.1.{name}": [f"Piece 3 was reprinted in batch-{newest:06}: mark it there."]
+        }
+    assert statuses(parts, batch_id) == ["Processing"] * 3
+    marking.mark(parts.db, newest, "spoiled", spoiled=[Spoiled(position=1)], now=clock.now())
+    assert statuses(parts, batch_id) == ["Processing", "Processing", "Failed"]
+
+
+def test_a_piece_that_ended_before_it_was_printed_again_is_in_no_batch_to_mark(
+    parts: Parts, clock: Clock, batch_id: int
+) -> None:
+    print_room.reprint(
+        parts.db, parts.worlds["test"], batch_id, positions=[3], reason="Torn", now=clock.now()
+    )
+    see(parts, inside(parts, batch_id)[3], "Failed")
+    production.compose(parts.press, batch_id + 1, now=clock.now())
+    with pytest.raises(Invalid, match=r"^Piece 3 was to be reprinted, and has ended before \(Failed\)\.$"):
+        marking.mark(parts.db, batch_id, "spoiled", spoiled=[Spoiled(position=3)], now=clock.now())
+
+
+def test_a_call_of_a_partner_is_taken_but_for_the_piece_that_was_reprinted(
+    parts: Parts, clock: Clock, batch_id: int
+) -> None:
+    items = inside(parts, batch_id)
+    reprint(parts, clock, batch_id, 2)
+    pieces = [SpoiledPiece(position=2), SpoiledPiece(position=3)]
+    word = Word("batch-000001", "printed", clock.now(), pieces)
+    with capture_logs() as logs:
+        take_word(parts.db, parts.worlds["test"], word, now=clock.now())
+    assert statuses(parts, batch_id) == ["Printed", "Processing", "Failed"]
+    assert [line["items"] for line in logs if line["event"] == "batch.spoiled_when_void"] == [[items[2]]]
+
+
+def test_a_mark_says_how_many_pieces_it_spoils(parts: Parts, clock: Clock, batch_id: int) -> None:
+    items = inside(parts, batch_id)
+
+    def spoil(*spoiled: Spoiled) -> tuple[int, int]:
+        done = marking.mark(parts.db, batch_id, "spoiled", spoiled=spoiled, now=clock.now())
+        return done.spoiled, done.passed_over
+
+    assert spoil(Spoiled(position=1), Spoiled(item_id=items[1])) == (1, 0)
+    assert spoil(Spoiled(position=1), Spoiled(position=2)) == (1, 1)
+    assert spoil(Spoiled(position=1)) == (0, 1)
+
+
+def test_a_reprint_says_which_pieces_it_leaves_out(parts: Parts, clock: Clock, owner: Caller) -> None:
+    batch_id = composed_batch(parts, clock, owner, people(6))
+    production.hand_over(parts.press, batch_id, now=clock.now())
+    items = inside(parts, batch_id)
+    anew = reprint(parts, clock, batch_id, 2, 5)
+    for position, status in ((1, "Failed"), (3, "Re-routed"), (4, "Delivered"), (5, "In Transit")):
+        see(parts, items[position], status)
+    made = print_room.reprint(
+        parts.db,
+        parts.worlds["test"],
+        batch_id,
+        positions=[6, 1, 2, 3, 6, 1],
+        item_ids=[items[4], items[5], items[6]],
+        reason="Jam",
+        now=clock.now(),
+    )
+    assert (made.pieces, list(inside(parts, made.batch_id).values())) == (1, [items[6]])
+    assert [(piece.position, piece.item_id, piece.reason) for piece in made.left_out] == [
+        (1, items[1], "Ended already (Failed)."),
+        (2, items[2], f"Reprinted in batch-{anew:06}."),
+        (3, items[3], "In the mail already (Re-routed)."),
+        (4, items[4], "Ended already (Delivered)."),
+        (5, items[5], "In the mail already (In Transit)."),
+    ]
 
 
 def test_the_ticket_of_a_reprint_says_which_paper_it_replaces(

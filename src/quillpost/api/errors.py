@@ -45,6 +45,7 @@ SENTENCES = {
     "dict_type": "This must be an object.",
     "list_type": "This must be an array.",
     "string_unicode": "This text holds a character that does not exist (a lone surrogate).",
+    "model_type": "This must be an object.",
     "model_attributes_type": "This must be an object.",
 }
 

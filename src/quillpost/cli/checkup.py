@@ -1,6 +1,7 @@
 """What `quillpost doctor` looks at. A check never raises and never shows a secret: it returns findings."""
 
 import json
+import os
 import secrets
 import shutil
 import socket
@@ -8,6 +9,7 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Literal
 
 import sqlalchemy as sa
@@ -15,21 +17,25 @@ import sqlalchemy as sa
 from quillpost import wiring
 from quillpost.carriers import live_carrier
 from quillpost.cli.outsider import DIRECT
+from quillpost.composition.studio import Studio
 from quillpost.database import Tx
 from quillpost.database.engine import administrator
 from quillpost.database.postgres_binaries import OLDEST_MAJOR
 from quillpost.database.schema import WORKER, state
 from quillpost.database.tables import orders, webhooks
+from quillpost.fulfilment.partner_names import is_another
 from quillpost.fulfilment.rules import reference
 from quillpost.fulfilment.shown import BatchFilter, list_batches
-from quillpost.kit.errors import QuillpostError
+from quillpost.fulfilment.store import Batch
+from quillpost.kit.errors import NotReady, QuillpostError
 from quillpost.kit.paging import PageRequest
 from quillpost.kit.sealing import SealBroken
+from quillpost.live_readiness import live_readiness
 from quillpost.orders.pieces import DISPLAY_TYPES
 from quillpost.orders.rules import OrderStatus
 from quillpost.ports import CarrierDown, PartnerDown
 from quillpost.pricing.store import tariff_on
-from quillpost.print_partner import reach
+from quillpost.print_partner import hook_secrets, partner_shown, reach
 from quillpost.webhooks.service import unseal
 
 GIGABYTE = 10**9
@@ -73,6 +79,7 @@ def without_database(settings: wiring.Settings) -> Iterator[Finding]:
     yield check_files(settings)
     yield check_fonts(settings)
     yield check_port(settings)
+    yield from check_press(settings)
     yield from check_readiness(settings)
     yield from check_printer(settings)
     yield from check_carrier(settings)
@@ -161,20 +168,46 @@ def service_answers(settings: wiring.Settings) -> bool:
         return False
 
 
+def check_press(settings: wiring.Settings) -> Iterator[Finding]:
+    """What the service does not start with when it is wrong: each by itself, so that all of it is told."""
+    for subject, read, used in (
+        ("templates", wiring.pieces_of, settings.templates or "as shipped"),
+        ("output profile", wiring.intent_of, settings.output_profile or "sRGB"),
+        ("time zone", wiring.zone_of, settings.timezone),
+    ):
+        try:
+            read(settings)
+        except NotReady as fault:
+            yield Finding(subject, "broken", fault.message, "Correct it: nothing starts until then.")
+        else:
+            yield Finding(subject, "ok", str(used))
+
+
 def check_readiness(settings: wiring.Settings) -> Iterator[Finding]:
     """What keeps live orders from paper; testing mode works without any of it."""
-    gaps = wiring.live_gaps(settings)
+    gaps = live_readiness(settings, _studio(settings)).gaps
     for gap in gaps:
         yield Finding("live mail", "warning", gap, "Set it before you send live mail.")
     if not gaps:
         yield Finding("live mail", "ok", "nothing is missing")
 
 
+def _studio(settings: wiring.Settings) -> Studio:
+    """Where texts can be laid out: on the shipped pieces if the operator's cannot be used, and with no folder
+    to keep faces in, as there may be no home yet."""
+    here = settings.model_copy(update={"faces_folder": Path(os.devnull), "output_profile": None})
+    try:
+        return wiring.studio(here)
+    except NotReady:
+        return wiring.studio(here.model_copy(update={"templates": None}))
+
+
 def check_printer(settings: wiring.Settings) -> Iterator[Finding]:
     """Whether the partner that is named can be used; that none is named, readiness tells."""
-    if settings.print_partner is None or not settings.home.exists():
-        return
     try:
+        hook_secrets(settings)
+        if settings.print_partner is None or not settings.home.exists():
+            return
         where = reach(settings, wiring.file_store(settings))
     except QuillpostError as fault:
         yield Finding("print partner", "broken", fault.message, "Look at the QUILLPOST_PRINT_* settings.")
@@ -218,7 +251,7 @@ def with_database(settings: wiring.Settings, conninfo: str, *, now: datetime) ->
             yield check_prices(tx, now=now)
             yield check_workers(tx, settings)
             yield check_jobs(tx)
-            yield check_batches(tx)
+            yield check_batches(tx, settings)
             yield check_paused(tx)
             yield check_webhooks(tx)
     except sa.exc.DBAPIError as fault:
@@ -320,13 +353,21 @@ def check_jobs(tx: Tx) -> Finding:
     return Finding("jobs", "ok", "none failed, none late")
 
 
-def check_batches(tx: Tx) -> Finding:
+def check_batches(tx: Tx, settings: wiring.Settings) -> Finding:
     page = list_batches(tx, PageRequest(per_page=MOST_NAMED), BatchFilter(is_open=True, in_trouble=True))
     if page.total:
         named = "; ".join(f"{reference(batch.id)}: {batch.trouble}" for batch in page.rows)
-        advice = "`quillpost print list --trouble` shows them, `quillpost print retry BATCH` tries again."
-        return Finding("batches", "warning", f"{page.total} in trouble. {named}", advice)
+        advice = "`quillpost print list --trouble` shows them"
+        if page.total > (elsewhere := sum(_is_elsewhere(batch, settings) for batch in page.rows)):
+            which = "the others again" if elsewhere else "again"
+            advice += f", `quillpost print retry BATCH` tries {which}"
+        return Finding("batches", "warning", f"{page.total} in trouble. {named}", f"{advice}.")
     return Finding("batches", "ok", "none in trouble")
+
+
+def _is_elsewhere(batch: Batch, settings: wiring.Settings) -> bool:
+    """With a former partner, or offered to one: its trouble says what to do, and trying again is in vain."""
+    return batch.mode == "live" and is_another(batch.partner, partner_shown(settings))
 
 
 def check_paused(tx: Tx) -> Finding:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from datetime import datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Annotated, Any, Literal
 
 import typer
@@ -15,7 +15,8 @@ from quillpost.cli.ground import opened
 from quillpost.cli.print_words import MOST_LISTED, Machine, Mode, counted, write
 from quillpost.database import Tx
 from quillpost.fulfilment import marking, print_room, production
-from quillpost.fulfilment.marking import Pieces, Spoiled
+from quillpost.fulfilment.marking import Marked, Pieces, Spoiled
+from quillpost.fulfilment.print_room import Reprinted
 from quillpost.fulfilment.rules import batch_of, reference
 from quillpost.fulfilment.shown import (
     BatchFilter,
@@ -26,6 +27,7 @@ from quillpost.fulfilment.shown import (
     read_statement,
 )
 from quillpost.fulfilment.store import Batch
+from quillpost.fulfilment.ticket import ranges
 from quillpost.fulfilment.waiting import Waiting, list_waiting
 from quillpost.kit.errors import NotFound, Refused, Unavailable
 from quillpost.kit.paging import PageRequest
@@ -118,7 +120,9 @@ def mark(
     ] = None,
     item: Annotated[list[int] | None, typer.Option(help="The same by its item's id.")] = None,
     reason: Annotated[str | None, typer.Option(help="Why the pieces are spoiled.")] = None,
-    at: Annotated[datetime | None, typer.Option(help="When, in UTC; now if not said.")] = None,
+    at: Annotated[
+        datetime | None, typer.Option(help="When, in UTC unless it says otherwise; now if not said.")
+    ] = None,
 ) -> None:
     """Say how far a batch is, and which of its pieces are spoiled.
 
@@ -129,11 +133,10 @@ def mark(
 
     def deed(parts: Parts, found: Batch) -> str:
         now = parts.clock()
-        when = at.replace(tzinfo=now.tzinfo) if at is not None else None
-        marking.mark(parts.db, found.id, status, at=when, spoiled=spoiled, now=now)
-        if spoiled and status == "spoiled":
-            pieces = "1 piece" if len(spoiled) == 1 else f"{len(spoiled)} pieces"
-            return f"{pieces} of {reference(found.id)}: spoiled, and not billed."
+        when = at.replace(tzinfo=UTC) if at is not None and at.tzinfo is None else at
+        done = marking.mark(parts.db, found.id, status, at=when, spoiled=spoiled, now=now)
+        if status == "spoiled":
+            return _spoiled_line(found, done)
         return f"{reference(found.id)} is marked {status}."
 
     _do(batch, deed)
@@ -154,18 +157,28 @@ def reprint(
     def deed(parts: Parts, found: Batch) -> str:
         world = parts.worlds[found.mode]
         made = marking.reprint(parts.db, world, found.id, wanted, reason=reason, now=parts.clock())
-        return f"Printed again in {reference(made.batch_id)}: {counted(made.pieces, 'piece')}."
+        told = f"Printed again in {reference(made.batch_id)}: {counted(made.pieces, 'piece')}."
+        return "\n".join([told, *_left_out_lines(made)])
 
     _do(batch, deed)
 
 
 @app.command("retry")
-def retry(batch: Which) -> None:
+def retry(
+    batch: Which,
+    anew: Annotated[
+        bool,
+        typer.Option(
+            "--anew",
+            help="The partner to whom it was offered does not have it: offer it to the present one.",
+        ),
+    ] = False,
+) -> None:
     """Take a batch's present step again, now: it was given up, or waits for its time."""
 
     def deed(parts: Parts, found: Batch) -> str:
-        print_room.retry(parts.db, found.id)
-        return f"{reference(found.id)} is tried again."
+        print_room.retry(parts.db, found.id, anew=anew)
+        return f"{reference(found.id)} is {'offered anew' if anew else 'tried again'}."
 
     _do(batch, deed)
 
@@ -193,8 +206,8 @@ def rush(
     with opened() as (_, parts):
         try:
             rushed = print_room.rush(parts.db, mode, orders, operator_id=None, now=parts.clock())
-        except NotFound:
-            raise Refused(f"There is no such order in {mode} mode.") from None
+        except Refused as fault:
+            raise Refused(f"{fault.message.removesuffix('.')} in {mode} mode.") from None
     typer.echo(f"Rushed: {', '.join(map(str, rushed)) or 'none, they are in batches or rushed already'}.")
 
 
@@ -212,6 +225,22 @@ def _do(batch: str, deed: Callable[[Parts, Batch], str]) -> None:
         with parts.db.work() as tx:
             found = _find(tx, batch)
         typer.echo(deed(parts, found))
+
+
+def _spoiled_line(batch: Batch, done: Marked) -> str:
+    name = reference(batch.id)
+    before = f"{counted(done.passed_over, 'piece')} had failed before."
+    if not done.spoiled:
+        return f"Nothing changes in {name}: {before}"
+    told = f"{counted(done.spoiled, 'piece')} of {name}: spoiled, and not billed."
+    return f"{told} {before}" if done.passed_over else told
+
+
+def _left_out_lines(made: Reprinted) -> list[str]:
+    why = dict[str, list[int]]()
+    for piece in made.left_out:
+        why.setdefault(piece.reason, []).append(piece.position)
+    return [f"Left out: {ranges(positions)}. {reason}" for reason, positions in why.items()]
 
 
 def _find(tx: Tx, batch: str) -> Batch:
@@ -253,13 +282,15 @@ def _batch_table(rows: list[Batch]) -> Table:
     """As wide as a usual screen; what troubles a batch needs lines of its own."""
     table = Table()
     for name in ("Batch", "Mode", "Status", "Piece", "Pieces", "Made"):
-        table.add_column(name, no_wrap=True, justify="right" if name == "Pieces" else "left")
+        # Where the window is narrow these may break; what an operator types stays whole.
+        is_whole = name not in ("Status", "Piece")
+        table.add_column(name, no_wrap=is_whole, justify="right" if name == "Pieces" else "left")
     for batch in rows:
-        marks = " ".join(["rush"] * batch.rush + [f"reprint of {batch.reprint_of}"] * bool(batch.reprint_of))
+        marks = ["rush"] * batch.rush + [f"reprint of {batch.reprint_of}"] * bool(batch.reprint_of)
         table.add_row(
             reference(batch.id),
             batch.mode,
-            f"{batch.status}\n{marks}" if marks else batch.status,
+            "\n".join([batch.status, *marks]),
             f"{batch.piece}\n{batch.mail_class}, {batch.stock}",
             f"{batch.item_count:,}",
             f"{batch.created_at:%Y-%m-%d\n%H:%M} UTC",

@@ -81,6 +81,20 @@ class BatchRead(Batch):
     statement: Statement | None
 
 
+class LeftOut(TypedDict):
+    """A piece that is not printed again; `position` is its place in the batch of the call."""
+
+    position: int
+    item_id: int
+    reason: str
+
+
+class Reprinted(BatchRead):
+    """The new batch, and which pieces are not in it."""
+
+    left_out: list[LeftOut]
+
+
 class HeldOrder(TypedDict):
     """A paused order; `orders.release` and `orders.refuse` decide it."""
 
@@ -165,14 +179,16 @@ class PrintRoom(Resource[How]):
     @operation("POST /print/batches/{batch_id}/reprint")
     def reprint(
         self, batch_id: Id, *, reason: str, idempotency_key: str | None = None, **pieces: Unpack[Pieces]
-    ) -> Ask[BatchRead]:
-        """Pieces of the batch once more, in a new batch under new barcodes."""
+    ) -> Ask[Reprinted]:
+        """Pieces of the batch once more, in a new batch under new barcodes; those that still can."""
         return Ask(batch_id, body={"reason": reason, **pieces}, idempotency_key=idempotency_key)
 
     @operation("POST /print/batches/{batch_id}/retry")
-    def retry(self, batch_id: Id, *, idempotency_key: str | None = None) -> Ask[BatchRead]:
-        """Take the batch's present step again, now."""
-        return Ask(batch_id, idempotency_key=idempotency_key)
+    def retry(
+        self, batch_id: Id, *, anew: bool = False, idempotency_key: str | None = None
+    ) -> Ask[BatchRead]:
+        """Take the batch's present step again, now; `anew`: whom it was offered to does not have it."""
+        return Ask(batch_id, body={"anew": anew}, idempotency_key=idempotency_key)
 
     @listing("/print/held")
     def held(self, **only: Unpack[HeldFilter]) -> Ask[HeldOrder]:

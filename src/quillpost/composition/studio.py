@@ -105,6 +105,15 @@ class Studio:
         own = self.wordings(design, addressees) if wordings is None else wordings
         return Misfits(check.sender(), check.messages(own, qr=qr, every=every), check.addresses(addressees))
 
+    def too_small_for(self, indicia: Sequence[str]) -> list[str]:
+        """The titles of the pieces on which these lines of a permit imprint do not fit."""
+        face = Lettering(self.hands.plain)
+
+        def takes(side: Side) -> bool:
+            return side.indicia is None or furniture.takes_indicia(indicia, side.indicia, face)
+
+        return [piece.title for piece in self.pieces.values() if not all(map(takes, piece.every_side()))]
+
     def compose(
         self, designs: Mapping[Any, Design], copies: Sequence[Copy], *, title: str, made_at: datetime
     ) -> Printed:

@@ -10,6 +10,7 @@ from typing import Literal
 
 from quillpost.database import Database, Tx
 from quillpost.fulfilment import print_room, store
+from quillpost.fulfilment.paper import find_paper
 from quillpost.fulfilment.print_room import Reprinted
 from quillpost.fulfilment.shown import find_batch, items_at, positions_of
 from quillpost.fulfilment.store import Batch
@@ -29,6 +30,14 @@ class Spoiled:
     position: int | None = None
     item_id: int | None = None
     reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """Of the pieces that were called spoiled, how many fail by it, and how many it changes nothing for."""
+
+    spoiled: int
+    passed_over: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,26 +60,28 @@ def mark(
     mode: str | None = None,
     by_partner: bool = False,
     now: datetime,
-) -> None:
+) -> Marked:
     """Take down how far the batch is; `mode`, only if it is of that mode.
 
-    A person is told of a spoiled piece that the carrier has seen. What a partner says of it is passed over:
-    refused, the rest of its call would be lost with it.
+    A person is told of a spoiled piece that the carrier has seen, or that was reprinted since. What a partner
+    says of it is passed over: refused, the rest of its call would be lost with it.
     """
+    when = at or now
     with db.work() as tx:
-        batch = find_batch(tx, batch_id, mode=mode)
-        _require_sensible(batch, status, at, spoiled, now=now)
+        _require_sensible(find_batch(tx, batch_id, mode=mode), status, at, spoiled, now=now)
         found = _spoiled_items(tx, batch_id, spoiled)
+        batch = print_room.hold(tx, batch_id)
+        store.take_turns(tx, [batch_id])
         if not by_partner:
             _require_in_the_house(tx, batch_id, spoiled, list(found))
-    when = at or now
-    progress = PrintProgress(
-        acknowledged_at=when if status == "acknowledged" else None,
-        printed_at=when if status == "printed" else None,
-        mailed_at=when if status == "mailed" else None,
-        spoiled=found or None,
-    )
-    print_room.take_progress(db, batch_id, progress, now=now)
+        progress = PrintProgress(
+            acknowledged_at=when if status == "acknowledged" else None,
+            printed_at=when if status == "printed" else None,
+            mailed_at=when if status == "mailed" else None,
+            spoiled=found,
+        )
+        failed = print_room.take(tx, batch, progress, now=now)
+    return Marked(failed, len(found) - failed)
 
 
 def _require_sensible(
@@ -108,14 +119,14 @@ def _spoiled_items(tx: Tx, batch_id: int, spoiled: Sequence[Spoiled]) -> dict[in
 
 
 def _require_in_the_house(tx: Tx, batch_id: int, spoiled: Sequence[Spoiled], item_ids: Sequence[int]) -> None:
-    gone = store.in_the_mail(tx, batch_id, item_ids)
-    by_position, by_item = {row.position: row for row in gone}, {row.item_id: row for row in gone}
+    """Nobody moves or reprints them meanwhile: what holds here holds when they are marked."""
+    named = find_paper(tx, batch_id, item_ids=item_ids)
+    why_not = {("position", paper.position): paper.why_not_spoiled for paper in named}
+    why_not |= {("item_id", paper.item_id): paper.why_not_spoiled for paper in named}
     faults = {}
     for place, one in enumerate(spoiled):
-        row = by_item.get(one.item_id) if one.position is None else by_position.get(one.position)
-        if row is not None:
-            name = "item_id" if one.position is None else "position"
-            told = f"Piece {row.position} is in the mail already ({row.status}): it cannot be spoiled."
+        name, number = ("item_id", one.item_id) if one.position is None else ("position", one.position)
+        if number is not None and (told := why_not.get((name, number))) is not None:
             faults[f"spoiled.{place}.{name}"] = [told]
     if faults:
         raise Invalid(faults)

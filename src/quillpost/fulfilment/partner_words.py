@@ -10,6 +10,7 @@ from quillpost.database import Database, Tx
 from quillpost.database.press_tables import prints
 from quillpost.fulfilment import marking
 from quillpost.fulfilment.marking import Spoiled, Status
+from quillpost.fulfilment.partner_names import is_another
 from quillpost.fulfilment.rules import batch_of
 from quillpost.fulfilment.shown import find_batch
 from quillpost.kit.errors import Conflict, Invalid
@@ -44,7 +45,7 @@ def take_word(db: Database, world: World, word: Word, *, now: datetime) -> None:
         raise Invalid({"reference": ["This is not the reference of a batch, such as batch-000007."]})
     with db.work() as tx:
         batch = find_batch(tx, batch_id, mode=world.mode)
-        if batch.partner not in (None, world.partner):
+        if is_another(batch.partner, world.partner):
             raise Conflict("This batch was handed to another partner.")
         spoiled = _by_item(tx, batch_id, word.spoiled)
     # A clock that runs a little ahead is no reason to lose the word.

@@ -1,7 +1,7 @@
 """What the print room says and asks: how far a batch is, what is spoiled, what is printed again."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import sqlalchemy as sa
@@ -12,9 +12,11 @@ from quillpost.database import Database, Tx
 from quillpost.database.press_tables import batches, order_verdicts
 from quillpost.database.tables import orders
 from quillpost.fulfilment import store
+from quillpost.fulfilment.paper import find_paper
 from quillpost.fulfilment.serials import take_turns
-from quillpost.fulfilment.steps import COMPOSE, NEXT_STEP, POOL, book
-from quillpost.kit.errors import Conflict, Invalid, NotFound
+from quillpost.fulfilment.steps import COMPOSE, HAND_OVER, NEXT_STEP, POOL, book
+from quillpost.fulfilment.store import Batch
+from quillpost.kit.errors import Conflict, Refused
 from quillpost.orders.moves import Moves
 from quillpost.ports import PrintProgress, World
 
@@ -23,18 +25,20 @@ log = structlog.get_logger(__name__)
 TRACK = "tracking.poll"
 SPOILED = "Spoiled in printing"
 
-_NOT_SEEN = "cast(null as date) as day, cast(null as timestamptz) as seen_at, cast(null as text) as place"
+_NOWHERE = "cast(null as date) as day, cast(null as text) as place, false as inferred"
 
+# It was printed when the printer says so, whenever that is heard.
 MARK_PRINTED = Moves(
     f"""
-    select item_id, 'Printed' as target, cast(null as text) as reason, false as inferred, {_NOT_SEEN}
+    select item_id, 'Printed' as target, cast(null as text) as reason,
+           cast(:printed_at as timestamptz) as seen_at, {_NOWHERE}
       from prints where batch_id = :batch and not superseded
     """
 )
 # What the carrier has seen did not stay behind in the print room, whatever is said of it.
 MARK_SPOILED = Moves(
     f"""
-    select p.item_id, 'Failed' as target, s.reason, false as inferred, {_NOT_SEEN}
+    select p.item_id, 'Failed' as target, s.reason, cast(null as timestamptz) as seen_at, {_NOWHERE}
       from prints p
       join unnest(cast(:spoiled as bigint[]), cast(:reasons as text[])) as s (item_id, reason)
         on s.item_id = p.item_id
@@ -90,42 +94,70 @@ POOL_EARLY = sa.text(
 
 
 @dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A piece that cannot be printed again, and why."""
+
+    position: int
+    item_id: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Reprinted:
-    """The batch in which the pieces are printed again, and how many they are."""
+    """The batch in which the pieces are printed again, how many they are, and which are not among them."""
 
     batch_id: int
     pieces: int
+    left_out: Sequence[LeftOut] = ()
 
 
-def take_progress(db: Database, batch_id: int, progress: PrintProgress, *, now: datetime) -> None:
-    """What the printer, or a person for it, says of the batch. Said twice or late, it changes nothing."""
+def take_progress(db: Database, batch_id: int, progress: PrintProgress, *, now: datetime) -> list[int]:
+    """What the printer says of the batch. Said twice or late, it changes nothing.
+
+    Answers with the items that it calls spoiled and that are not in the batch: of those nothing is taken.
+    """
     with db.work() as tx:
-        batch = store.read_batch(tx, batch_id, locked=True)
-        if batch.handed_at is None:
-            raise Conflict(
-                "The batch has not been handed to the printer yet. Try again shortly.", retry_after=5
-            )
-        if _has_any(progress):
+        batch = hold(tx, batch_id)
+        spoiled = progress.spoiled or {}
+        inside = {paper.item_id for paper in find_paper(tx, batch_id, item_ids=list(spoiled))}
+        known = replace(progress, spoiled={item: why for item, why in spoiled.items() if item in inside})
+        if _has_any(known):
             store.take_turns(tx, [batch_id])
-        if batch.acknowledged_at is None and _has_any(progress):
-            heard = progress.acknowledged_at or progress.printed_at or progress.mailed_at or now
-            tx.execute(sa.update(batches).where(batches.c.id == batch_id).values(acknowledged_at=heard))
-        _take_spoiled(tx, batch_id, progress, now=now)
-        printed_at, mailed_at = (
-            moment and min(max(moment, batch.handed_at), now)
-            for moment in (progress.printed_at or progress.mailed_at, progress.mailed_at)
-        )
-        # What is in the mail was printed, whether the printer said so or not.
-        if printed_at is not None and store.swap_batch(
-            tx, batch_id, expected="handed", to="printed", now=printed_at
-        ):
-            pieces = MARK_PRINTED.run(tx, {"batch": batch_id}, now=now)
-            log.info("batch.printed", batch=batch_id, pieces=pieces)
-        if mailed_at is not None and store.swap_batch(
-            tx, batch_id, expected="printed", to="mailed", now=mailed_at
-        ):
-            jobs.wake(tx, TRACK, at=now)
-            log.info("batch.mailed", batch=batch_id)
+            take(tx, batch, known, now=now)
+    return [item for item in spoiled if item not in inside]
+
+
+def hold(tx: Tx, batch_id: int) -> Batch:
+    """The batch, which nobody else moves on or reprints before this transaction ends. A printer has it."""
+    batch = store.read_batch(tx, batch_id, locked=True)
+    if batch.handed_at is None:
+        raise Conflict("The batch has not been handed to the printer yet. Try again shortly.", retry_after=5)
+    return batch
+
+
+def take(tx: Tx, batch: Batch, progress: PrintProgress, *, now: datetime) -> int:
+    """Take down what is said of a batch that is held, and whose orders are; how many pieces it spoils."""
+    handed_at = batch.handed_at or now
+    if batch.acknowledged_at is None:
+        heard = progress.acknowledged_at or progress.printed_at or progress.mailed_at or now
+        tx.execute(sa.update(batches).where(batches.c.id == batch.id).values(acknowledged_at=heard))
+    failed = _take_spoiled(tx, batch.id, progress.spoiled or {}, now=now)
+    printed_at, mailed_at = (
+        moment and min(max(moment, handed_at), now)
+        for moment in (progress.printed_at or progress.mailed_at, progress.mailed_at)
+    )
+    # What is in the mail was printed, whether the printer said so or not.
+    if printed_at is not None and store.swap_batch(
+        tx, batch.id, expected="handed", to="printed", now=printed_at
+    ):
+        pieces = MARK_PRINTED.run(tx, {"batch": batch.id, "printed_at": printed_at}, now=now)
+        log.info("batch.printed", batch=batch.id, pieces=pieces)
+    if mailed_at is not None and store.swap_batch(
+        tx, batch.id, expected="printed", to="mailed", now=mailed_at
+    ):
+        jobs.wake(tx, TRACK, at=now)
+        log.info("batch.mailed", batch=batch.id)
+    return failed
 
 
 def reprint(
@@ -146,7 +178,13 @@ def reprint(
         if world.gaps:
             raise Conflict(f"Nothing can be printed here. {' '.join(world.gaps)}")
         store.take_turns(tx, [batch_id])
-        wanted = len(positions) + len(item_ids)
+        asked = find_paper(tx, batch_id, positions=positions, item_ids=item_ids)
+        left_out = [
+            LeftOut(paper.position, paper.item_id, why)
+            for paper in asked
+            if (why := paper.why_not_reprinted) is not None
+        ]
+        wanted = len(asked) - len(left_out)
         serials = take_turns(tx, world.mailer_id, wanted=wanted, now=now)
         if serials.free < wanted:
             raise Conflict("The mailer id has too few free barcodes. Wait, or get a second mailer id.")
@@ -169,16 +207,22 @@ def reprint(
             )
         book(tx, COMPOSE, made.batch_id, is_urgent=True)
     log.info("batch.reprinted", batch=batch_id, anew=made.batch_id, pieces=made.pieces, reason=reason)
-    return Reprinted(made.batch_id, made.pieces)
+    return Reprinted(made.batch_id, made.pieces, left_out)
 
 
-def retry(db: Database, batch_id: int) -> None:
-    """Take the batch's present step again, now: it was given up, or waits for its time."""
+def retry(db: Database, batch_id: int, *, anew: bool = False) -> None:
+    """Take the batch's present step again, now: it was given up, or waits for its time.
+
+    `anew`: the partner to whom it was offered does not have it, as only a person can know. It is offered to
+    whoever is the partner now.
+    """
     with db.work() as tx:
         batch = store.read_batch(tx, batch_id, locked=True)
         step = NEXT_STEP.get(batch.status)
         if step is None:
             raise Conflict("The batch is in the mail: there is nothing left to do.")
+        if anew:
+            _take_back(tx, batch)
         jobs.forget(tx, step, batch_id=batch_id)
         book(tx, step, batch_id, is_urgent=True)
 
@@ -193,7 +237,7 @@ def rush(
         known = set(tx.execute(in_turn).scalars())
         unknown = [number for number in order_ids if number not in known]
         if unknown:
-            raise Invalid({"order_ids": [f"There is no order {unknown[0]}."]}) if known else NotFound()
+            raise Refused(f"There is no order {unknown[0]}.")
         waits = sa.or_(
             orders.c.status.in_(("reviewing", "paused")),
             sa.and_(orders.c.status == "processing", orders.c.pool_at.is_not(None)),
@@ -225,19 +269,39 @@ def pool_now(db: Database, mode: str, *, now: datetime) -> int:
     return early.rowcount
 
 
+def _take_back(tx: Tx, batch: store.Batch) -> None:
+    if batch.status == "composed" and jobs.is_running(tx, HAND_OVER, batch_id=batch.id):
+        raise Conflict(
+            "The batch is being handed over at this moment, or a worker died in it: try again in a minute,"
+            " with a worker at work.",
+            retry_after=30,
+        )
+    if not store.take_back(tx, batch.id):
+        raise Conflict(
+            f"The batch is {batch.status}: only one that is composed, and not handed over yet, can be offered"
+            " anew."
+        )
+    log.warning("batch.taken_back", batch=batch.id, partner=batch.partner)
+
+
 def _has_any(progress: PrintProgress) -> bool:
     return bool(progress.acknowledged_at or progress.printed_at or progress.mailed_at or progress.spoiled)
 
 
-def _take_spoiled(tx: Tx, batch_id: int, progress: PrintProgress, *, now: datetime) -> None:
-    spoiled = progress.spoiled or {}
-    if spoiled:
-        values = {
-            "batch": batch_id,
-            "spoiled": list(spoiled),
-            "reasons": [why or SPOILED for why in spoiled.values()],
-        }
-        if gone := [row.item_id for row in store.in_the_mail(tx, batch_id, list(spoiled))]:
-            log.warning("batch.spoiled_in_the_mail", batch=batch_id, items=gone)
-        failed = MARK_SPOILED.run(tx, values, now=now)
-        log.info("batch.spoiled", batch=batch_id, pieces=failed)
+def _take_spoiled(tx: Tx, batch_id: int, spoiled: Mapping[int, str], *, now: datetime) -> int:
+    """How many fail. What is in the mail, or was printed again since, is passed over."""
+    if not spoiled:
+        return 0
+    named = find_paper(tx, batch_id, item_ids=list(spoiled))
+    if gone := [paper.item_id for paper in named if paper.is_in_the_mail]:
+        log.warning("batch.spoiled_in_the_mail", batch=batch_id, items=gone)
+    if void := [paper.item_id for paper in named if paper.is_void]:
+        log.warning("batch.spoiled_when_void", batch=batch_id, items=void)
+    values = {
+        "batch": batch_id,
+        "spoiled": list(spoiled),
+        "reasons": [why or SPOILED for why in spoiled.values()],
+    }
+    failed = MARK_SPOILED.run(tx, values, now=now)
+    log.info("batch.spoiled", batch=batch_id, pieces=failed)
+    return failed

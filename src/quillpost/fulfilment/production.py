@@ -1,5 +1,6 @@
 """A batch's way through the press. Each step may run again after a crash and then changes nothing twice."""
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 import structlog
@@ -7,6 +8,7 @@ import structlog
 from quillpost import events, jobs
 from quillpost.fulfilment import rules, store
 from quillpost.fulfilment.drawing import draw, part_from, read_contents, remade
+from quillpost.fulfilment.partner_names import is_another
 from quillpost.fulfilment.press import Press
 from quillpost.fulfilment.print_room import take_progress
 from quillpost.fulfilment.steps import COMPOSE, FOLLOW, HAND_OVER, NEXT_STEP, book
@@ -20,6 +22,8 @@ log = structlog.get_logger(__name__)
 
 LONGEST_WAIT = timedelta(minutes=15)
 """A printer that is down is asked again after a while that grows, up to this."""
+
+MOST_NAMED = 10
 
 
 def compose(press: Press, batch_id: int, *, now: datetime) -> None:
@@ -57,7 +61,11 @@ def compose(press: Press, batch_id: int, *, now: datetime) -> None:
 
 
 def hand_over(press: Press, batch_id: int, *, now: datetime) -> None:
-    """Give the batch to the printer, who knows it by its reference and takes it once."""
+    """Give the batch to the printer, who knows it by its reference and takes it once.
+
+    To whom it is offered is written down before: whoever was offered it may have it, whatever became of the
+    answer, and another printer would mail every piece a second time.
+    """
     with press.db.work() as tx:
         batch = store.read_batch(tx, batch_id)
     if batch.status != "composed":
@@ -65,6 +73,13 @@ def hand_over(press: Press, batch_id: int, *, now: datetime) -> None:
     world = press.worlds[batch.mode]
     if world.gaps:
         _come_again(press, batch, HAND_OVER, " ".join(world.gaps), now=now)
+        return
+    with press.db.work() as tx:
+        batch = store.offer_batch(tx, batch_id, to=world.partner)
+    if batch.status != "composed":
+        return
+    if is_another(batch.partner, world.partner):
+        _come_again(press, batch, HAND_OVER, _offered_elsewhere(batch, world.partner), now=now)
         return
     try:
         world.printer.submit(_print_job(press, batch), now=now)
@@ -90,7 +105,7 @@ def follow(press: Press, batch_id: int, *, now: datetime) -> None:
     if batch.status not in ("handed", "printed"):
         return
     world = press.worlds[batch.mode]
-    if batch.partner not in (None, world.partner):
+    if is_another(batch.partner, world.partner):
         told = f"It is with {batch.partner}, who is no longer the print partner: mark it by hand."
         _come_again(press, batch, FOLLOW, told, now=now)
         return
@@ -99,9 +114,9 @@ def follow(press: Press, batch_id: int, *, now: datetime) -> None:
     except PartnerDown as down:
         _come_again(press, batch, FOLLOW, str(down), now=now)
         return
-    take_progress(press.db, batch_id, progress, now=now)
+    strangers = take_progress(press.db, batch_id, progress, now=now)
     with press.db.work() as tx:
-        store.note_trouble(tx, batch_id, None, now=now)
+        store.note_trouble(tx, batch_id, _not_inside(strangers), now=now)
         if store.read_batch(tx, batch_id).status != "mailed":
             book(tx, FOLLOW, batch_id, at=now + world.poll_every)
 
@@ -140,6 +155,23 @@ def _come_again(press: Press, batch: store.Batch, step: str, trouble: str, *, no
         store.note_trouble(tx, batch.id, trouble, now=now)
         book(tx, step, batch.id, at=now + wait)
     log.warning("batch.waits", batch=batch.id, step=step, trouble=trouble)
+
+
+def _offered_elsewhere(batch: store.Batch, partner: str) -> str:
+    return (
+        f"It was offered to {batch.partner}, who may have it. If so, set QUILLPOST_PRINT_PARTNER back until"
+        f" it is handed over; if not, `quillpost print retry {rules.reference(batch.id)} --anew` offers it"
+        f" to {partner}."
+    )
+
+
+def _not_inside(items: Sequence[int]) -> str | None:
+    """A piece that is named wrongly is another one that is not given up, and would be billed."""
+    if not items:
+        return None
+    named = ", ".join(map(str, items[:MOST_NAMED])) + (", ..." if len(items) > MOST_NAMED else "")
+    what = f"item {named}, which is" if len(items) == 1 else f"items {named}, which are"
+    return f"The printer calls spoiled {what} not in this batch. Ask what is meant, and mark it by hand."
 
 
 def _print_job(press: Press, batch: store.Batch) -> PrintJob:

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import Any, Self
 from uuid import UUID
@@ -77,16 +77,6 @@ TAKE_TURNS = sa.text(
     """
 )
 
-# What has failed is no news, and a void print is not the one in the mail.
-IN_THE_MAIL = sa.text(
-    """
-    select p.item_id, p.position, i.status from prints p join items i on i.id = p.item_id
-     where p.batch_id = :batch and p.item_id = any(:items) and not p.superseded
-       and i.status not in ('Processing', 'Printed', 'Failed')
-     order by p.position
-    """
-)
-
 REPLACED = sa.text(
     """
     select old.position from prints p
@@ -99,7 +89,7 @@ REPLACED = sa.text(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
     """A production batch. `indicia` and `qr_base` are what it was composed with, `partner` to whom it was
-    handed, once it was."""
+    offered, from before it was handed over."""
 
     id: int
     mode: str
@@ -177,6 +167,27 @@ def swap_batch(tx: Tx, batch_id: int, *, expected: str, to: str, now: datetime, 
     return moved.rowcount == 1
 
 
+def offer_batch(tx: Tx, batch_id: int, *, to: str) -> Batch:
+    """The batch, offered to this partner from now on unless it was offered before, or has moved on."""
+    batch = read_batch(tx, batch_id, locked=True)
+    offered = tx.execute(
+        sa.update(batches)
+        .where(batches.c.id == batch_id, batches.c.status == "composed", batches.c.partner.is_(None))
+        .values(partner=to)
+    )
+    return replace(batch, partner=to) if offered.rowcount else batch
+
+
+def take_back(tx: Tx, batch_id: int) -> bool:
+    """Whether the batch is nobody's now, to be offered anew; what is handed over stays where it is."""
+    freed = tx.execute(
+        sa.update(batches)
+        .where(batches.c.id == batch_id, batches.c.status == "composed")
+        .values(partner=None, trouble=None, trouble_at=None)
+    )
+    return freed.rowcount == 1
+
+
 def note_trouble(tx: Tx, batch_id: int, trouble: str | None, *, now: datetime) -> None:
     """Why the batch's present step does not succeed, and since when; None: it does again."""
     since = None if trouble is None else sa.func.coalesce(batches.c.trouble_at, now)
@@ -201,11 +212,6 @@ def batch_items(tx: Tx, batch_id: int) -> dict[int, Item]:
         .order_by(prints.c.position)
     )
     return {row.position: Item.of(row) for row in rows}
-
-
-def in_the_mail(tx: Tx, batch_id: int, item_ids: Sequence[int]) -> list[sa.Row[Any]]:
-    """Those of the items that the carrier has seen, with their `item_id`, `position` and `status`."""
-    return list(tx.execute(IN_THE_MAIL, {"batch": batch_id, "items": list(item_ids)}))
 
 
 def replaced(tx: Tx, batch_id: int) -> list[int]:

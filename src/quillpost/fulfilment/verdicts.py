@@ -12,6 +12,7 @@ from quillpost.fulfilment.readiness import price_gaps
 from quillpost.fulfilment.review import let_go
 from quillpost.kit.errors import Conflict, NotFound
 from quillpost.orders import service
+from quillpost.orders.editing import CHANGED_SINCE
 from quillpost.orders.records import Order
 from quillpost.orders.rules import OrderStatus
 from quillpost.orders.store import read_order, swap_status
@@ -25,8 +26,8 @@ WHILE_LISTS_BECOME_ITEMS = 5
 def release(
     tx: Tx, world: World, order_id: int, *, operator_id: int | None, reason: str = "", now: datetime
 ) -> Order:
-    """Let a paused order go to the press, whatever the checks said of it. Nothing unready goes there, and
-    nothing before it is due.
+    """Let a paused order go to the press, whatever the checks said of it. Nothing unready goes there,
+    nothing before it is due, and no words that the checks have not seen.
 
     Who decides at the command line is no account's: the `operator_id` is None.
     """
@@ -39,7 +40,7 @@ def release(
     gaps = [*world.gaps, *_without_price(tx, order, now=now)]
     if gaps:
         raise Conflict(f"This order cannot be released yet. {' '.join(gaps)}")
-    if order.due_at > now:
+    if order.due_at > now or CHANGED_SINCE in order.hold_reasons:
         _review_on(tx, order, now=now)
     else:
         let_go(tx, world, [order.id], expected=OrderStatus.PAUSED, now=now)
@@ -49,7 +50,7 @@ def release(
 
 
 def _review_on(tx: Tx, order: Order, *, now: datetime) -> None:
-    """The sender has put it off while it was held: until it is due, much may change.
+    """The sender has put it off while it was held, or written it anew: until it is due, much may change.
 
     So it can be cancelled as before, and when it is due it is checked again, and who is suppressed is asked.
     """

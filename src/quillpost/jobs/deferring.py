@@ -27,6 +27,7 @@ def _alike(statuses: str, *, do: str) -> sa.TextClause:
 
 
 WAITING = _alike("'todo'", do="select 1")
+RUNNING = _alike("'doing'", do="select 1")
 KNOWN = _alike("'todo', 'doing', 'failed'", do="select 1")
 FORGET = _alike("'todo', 'failed'", do="delete")
 
@@ -60,6 +61,11 @@ def wake(tx: Tx, task: str, *, at: datetime) -> None:
 def is_waiting(tx: Tx, task: str, **args: int) -> bool:
     """Whether such a job is yet to start."""
     return tx.execute(WAITING, _named(task, args)).first() is not None
+
+
+def is_running(tx: Tx, task: str, **args: int) -> bool:
+    """Whether such a job is at work, or was when its worker died, until others take it over."""
+    return tx.execute(RUNNING, _named(task, args)).first() is not None
 
 
 def is_known(tx: Tx, task: str, **args: int) -> bool:

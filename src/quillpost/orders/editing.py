@@ -26,7 +26,7 @@ from quillpost.orders.longest import longest_mailed, longest_people
 from quillpost.orders.pictures import key_of
 from quillpost.orders.preparing import check_fit, handwriting_warnings
 from quillpost.orders.records import Item, Order
-from quillpost.orders.rules import ItemStatus
+from quillpost.orders.rules import ItemStatus, OrderStatus
 from quillpost.orders.service import SWEEP
 from quillpost.pricing import credit, ledger
 from quillpost.pricing.rules import Tariff
@@ -41,6 +41,12 @@ REPRICE = sa.text(
        and i.price_cents <> p.cents
     """
 )
+
+CHANGED_SINCE = "Its message was changed after that: released, it is reviewed once more."
+"""What an operator is told of a held order whose words are others by now."""
+
+WORDED = ("message", "creative_key", "warnings", "hold_reasons")
+"""What other words change of an order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +65,13 @@ class NewWords:
         if order.message != self.before:
             raise Conflict("Another call changed this order's message meanwhile: try again.", retry_after=1)
         kept = [warning for warning in order.warnings if warning not in self.untrue]
+        is_news = order.status is OrderStatus.PAUSED and self.message != self.before
         return replace(
-            order, message=self.message, creative_key=self.creative_key, warnings=self.warnings + kept
+            order,
+            message=self.message,
+            creative_key=self.creative_key,
+            warnings=self.warnings + kept,
+            hold_reasons=_with(order.hold_reasons, CHANGED_SINCE) if is_news else order.hold_reasons,
         )
 
 
@@ -90,7 +101,7 @@ def edit(
     changed = order
     if changes.words is not None:
         changed = changes.words.written_on(order)
-        values |= {name: getattr(changed, name) for name in ("message", "creative_key", "warnings")}
+        values |= {name: getattr(changed, name) for name in WORDED}
     if "metadata" in changes.names:
         values["metadata"] = changes.metadata
     if "schedule_for" in changes.names:
@@ -143,6 +154,10 @@ def new_words(
     others = [look.addressee(person) for person in longest_before]
     untrue = handwriting_warnings(studio, before, studio.wordings(before, own + others), on_white=on_white)
     return NewWords(before=order.message, message=message, creative_key=key, warnings=told, untrue=untrue)
+
+
+def _with(reasons: Sequence[str], last: str) -> list[str]:
+    return [*(why for why in reasons if why != last), last]
 
 
 def _require_changeable(order: Order) -> None:

@@ -50,8 +50,9 @@ def _turns(source: str) -> sa.TextClause:
 class Moves:
     """A statement that moves the items of a source, which it names by its columns:
 
-    `item_id`, `target`, `day` (of a delivery), `reason` (of a failure, a return or a new way), `seen_at` and
-    `place` (of a carrier's sighting) and `inferred` (nobody saw the delivery). Each item is there once.
+    `item_id`, `target`, `day` (of a delivery), `reason` (of a failure, return or new way), `seen_at` (when
+    the printer or the carrier saw it so), `place` (of a carrier's sighting) and `inferred` (nobody saw the
+    delivery). Each item is there once.
     """
 
     def __init__(self, source: str) -> None:

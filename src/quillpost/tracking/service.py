@@ -33,12 +33,12 @@ CLOCKS_DIFFER = timedelta(days=1)
 
 MOST_NAMED = 20
 
-# A piece that the carrier has seen was printed, even if the printer has not said so yet.
+# A piece that the carrier has seen was printed, even if the printer has not said so yet: at the latest then.
 PRINTED = Moves(
     """
-    select distinct item_id, 'Printed' as target, cast(null as date) as day, cast(null as text) as reason,
-           cast(null as timestamptz) as seen_at, cast(null as text) as place, false as inferred
-      from scan_steps where previous = 'Processing'
+    select item_id, 'Printed' as target, cast(null as date) as day, cast(null as text) as reason,
+           min(at) as seen_at, cast(null as text) as place, false as inferred
+      from scan_steps where previous = 'Processing' group by item_id
     """
 )
 ROUND = Moves(

@@ -1,5 +1,7 @@
 """The print room: production batches, what became of them, and what is printed again. For operators."""
 
+from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Annotated, Any
 
@@ -12,7 +14,7 @@ from quillpost.api.needs import AskedPage, Parts, id_in_path
 from quillpost.api.operators import InServiceTx, MayDecide, MayLook
 from quillpost.api.route import PREFIX, V2Route
 from quillpost.api.v2.order_filters import Faults, chosen
-from quillpost.api.v2.print_room_body import Mark, Reprint, Rush
+from quillpost.api.v2.print_room_body import Mark, Reprint, Retry, Rush
 from quillpost.api.v2.schemas import print_room as schemas
 from quillpost.api.v2.shapes import base_of
 from quillpost.fulfilment import marking, print_room
@@ -98,7 +100,7 @@ def mark_print_batch(
 ) -> Response:
     """What the printer, or whoever stands at the press, knows. Said twice it changes nothing; what is mailed
     was printed. 409 before the batch was handed to the printer; 422 for a spoiled piece that the carrier has
-    seen."""
+    seen, or that was reprinted since, which is marked in its new batch."""
     marking.mark(
         parts.db,
         id_in_path(batch_id),
@@ -114,7 +116,7 @@ def mark_print_batch(
 @router.post(
     "/print/batches/{batch_id}/reprint",
     status_code=201,
-    response_model=schemas.BatchRead,
+    response_model=schemas.Reprinted,
     responses=errors(404, *BODY_ERRORS),
     summary="Print pieces again",
 )
@@ -122,8 +124,8 @@ def reprint_pieces(
     request: Request, batch_id: BatchId, body: Reprint, who: MayDecide, parts: Parts
 ) -> Response:
     """By `positions`, by a range `from` and `to`, or by `item_ids`: a new batch of these pieces, each under a
-    new barcode. Those printed before are void, which the new batch's ticket says. 409 where none of them can
-    be printed again."""
+    new barcode. Those printed before are void, which the new batch's ticket says. `left_out` names those that
+    cannot be printed again, and why; 409 where none of them can."""
     made = marking.reprint(
         parts.db,
         parts.worlds[who.mode],
@@ -132,31 +134,40 @@ def reprint_pieces(
         reason=body.reason,
         now=parts.clock(),
     )
-    return _shown(request, parts, made.batch_id, mode=who.mode, status=201)
+    left_out = [asdict(piece) for piece in made.left_out]
+    return _shown(request, parts, made.batch_id, mode=who.mode, status=201, more={"left_out": left_out})
 
 
 @router.post(
     "/print/batches/{batch_id}/retry",
     response_model=schemas.BatchRead,
-    responses=errors(404, 409),
+    responses=errors(404, *BODY_ERRORS),
     summary="Try a batch's step again",
 )
-def retry_print_batch(request: Request, batch_id: BatchId, who: MayDecide, parts: Parts) -> Response:
-    """Composing it, handing it over or asking the printer, now: it was given up, or waits for its time."""
+def retry_print_batch(
+    request: Request, batch_id: BatchId, who: MayDecide, parts: Parts, body: Retry | None = None
+) -> Response:
+    """Composing it, handing it over or asking the printer, now: it was given up, or waits for its time.
+
+    A batch that was offered to a former partner waits until you know that they do not have it, and say so
+    with `anew`: people would be mailed twice. 409 for `anew` unless the batch is composed and not handed
+    over, and while it is being handed over.
+    """
     with parts.db.work() as tx:
         batch = find_batch(tx, id_in_path(batch_id), mode=who.mode)
-    print_room.retry(parts.db, batch.id)
+    print_room.retry(parts.db, batch.id, anew=body is not None and body.anew)
     return _shown(request, parts, batch.id, mode=who.mode)
 
 
 @router.post(
     "/print/rush",
     response_model=schemas.Rushed,
-    responses=errors(404, *BODY_ERRORS),
+    responses=errors(*BODY_ERRORS),
     summary="Let orders go before the others",
 )
 def rush_orders(body: Rush, who: MayDecide, parts: Parts) -> Response:
-    """And without waiting for the daily cut-off. What is in batches already is left out of the answer."""
+    """And without waiting for the daily cut-off. What is in batches already is left out of the answer; 400
+    where there is no such order in the token's mode, and then none is rushed."""
     rushed = print_room.rush(
         parts.db, who.mode, body.order_ids, operator_id=who.account_id, now=parts.clock()
     )
@@ -176,10 +187,18 @@ def pool_orders(who: MayDecide, parts: Parts) -> Response:
     )
 
 
-def _shown(request: Request, parts: Parts, batch_id: int, *, mode: str, status: int = 200) -> Response:
+def _shown(
+    request: Request,
+    parts: Parts,
+    batch_id: int,
+    *,
+    mode: str,
+    status: int = 200,
+    more: Mapping[str, Any] | None = None,
+) -> Response:
     with parts.db.work() as tx:
         shown = read_batch_shown(tx, batch_id, mode=mode)
-    return answer(read_shape(request, parts, shown), status=status)
+    return answer(read_shape(request, parts, shown) | dict(more or {}), status=status)
 
 
 def shape(batch: Batch) -> dict[str, Any]:

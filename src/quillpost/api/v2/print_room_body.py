@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, AliasChoices, ConfigDict, Field
 
-from quillpost.api.bodies import DIGITS, Body, Id, Text, ignored_in_rows, said
+from quillpost.api.bodies import DIGITS, Body, Id, Switch, Text, ignored_in_rows, said
 from quillpost.api.v2.verdicts import Reason
 from quillpost.fulfilment.marking import MOST_PIECES, Pieces, Spoiled
 from quillpost.fulfilment.verdicts import LONGEST_REASON
@@ -91,6 +91,15 @@ class Reprint(Body):
         return Pieces(
             positions=self.positions or (), first=self.from_, last=self.to, item_ids=self.item_ids or ()
         )
+
+
+class Retry(Body):
+    model_config = ConfigDict(json_schema_extra={"examples": [{"anew": True}]})
+
+    anew: Switch = Field(
+        False,
+        description="True: the partner to whom it was offered does not have it; it goes to the present one.",
+    )
 
 
 class Rush(Body):

@@ -76,6 +76,7 @@ def release_order(
     body: Release | None = None,
 ) -> Response:
     """For operators, of whichever account the order is: it goes to the press, past the checks that held it.
+    One that its sender has put off, or whose message they have changed since, is reviewed once more.
 
     409 unless it is paused, and while anything is missing that live mail needs.
     """

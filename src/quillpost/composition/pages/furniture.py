@@ -7,6 +7,7 @@ from quillpost.composition.content import Addressee, ReturnAddress
 from quillpost.composition.geometry import BAR_HEIGHT, BAR_PITCH, BAR_WIDTH, BARS, Box
 from quillpost.composition.hands.hand import BAR_FONT, PLAIN_FONT
 from quillpost.composition.hands.plain import Lettering
+from quillpost.composition.pages.layout import DoesNotFit
 from quillpost.composition.pages.plain_text import (
     ASCENT,
     Block,
@@ -114,6 +115,15 @@ def draw_indicia(lines: Sequence[str], box: Box, face: Lettering) -> bytes:
         at = (left, baseline - place * leading, face.encode(line))
         rows.append(b"1 0 0 1 %.2f %.2f Tm%bTj\n" % at)
     return frame + b"BT 0 g %b %.1f Tf\n%bET\n" % (PLAIN_FONT, size, b"".join(rows))
+
+
+def takes_indicia(lines: Sequence[str], box: Box, face: Lettering) -> bool:
+    """Whether that permit imprint has room in the box."""
+    try:
+        draw_indicia(lines, box, face)
+    except DoesNotFit:
+        return False
+    return True
 
 
 def draw_divider(line: Box) -> bytes:

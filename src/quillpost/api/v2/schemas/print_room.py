@@ -57,6 +57,21 @@ BATCH_READ: dict[str, Any] = BATCH | {
     ],
     "statement": STATEMENT,
 }
+REPRINTED: dict[str, Any] = BATCH_READ | {
+    "id": 8,
+    "reference": "batch-000008",
+    "status": "new",
+    "rush": True,
+    "reprint_of": 7,
+    "composed_at": None,
+    "handed_at": None,
+    "acknowledged_at": None,
+    "printed_at": None,
+    "pieces_by_status": {"Printed": 2},
+    "files": [],
+    "statement": None,
+    "left_out": [{"position": 3, "item_id": 5003, "reason": "In the mail already (In Transit)."}],
+}
 HELD: dict[str, Any] = {
     "id": 1001,
     "account_id": 12,
@@ -86,7 +101,9 @@ class BatchShape(BaseModel):
     rush: bool
     reprint_of: int | None = Field(description="The batch whose pieces are printed again in this one.")
     pieces: int
-    trouble: str | None = Field(description="Why its present step does not succeed.")
+    trouble: str | None = Field(
+        description="Why its present step does not succeed, or what its printer says in vain."
+    )
     trouble_at: Moment | None
     created_at: Moment
     composed_at: Moment | None
@@ -143,6 +160,22 @@ class BatchRead(BatchShape):
     reprints: list[int] = Field(description="The batches in which they were.")
     files: list[BatchFile] = Field(description="None before it is composed.")
     statement: Statement | None = Field(description="The mailing statement; null before it is composed.")
+
+
+class LeftOut(BaseModel):
+    position: int = Field(description="Its place in the batch of the call.")
+    item_id: int
+    reason: str
+
+
+class Reprinted(BatchRead):
+    """The new batch."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [REPRINTED]})
+
+    left_out: list[LeftOut] = Field(
+        description="Pieces that are not printed again: ended, in the mail, or reprinted before."
+    )
 
 
 class BatchMeta(Meta):

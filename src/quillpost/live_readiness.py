@@ -1,0 +1,63 @@
+"""Whether the settings let live mail reach paper; a part of the wiring."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from quillpost.adapters.http.guard import OutboundGuard
+from quillpost.composition.studio import Studio
+from quillpost.settings import Settings
+
+_NOT_PUBLIC = "QUILLPOST_BASE_URL is not a public https address, which QR codes need."
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """A sentence for each gap, and the postage mark by class of mail.
+
+    A mark that does not fit is a gap and is then as good as none: no sender can mend it, so no send is
+    refused and no piece fails because of it.
+    """
+
+    gaps: tuple[str, ...]
+    indicia: Mapping[str, tuple[str, ...]]
+
+
+def live_readiness(settings: Settings, studio: Studio) -> Readiness:
+    """What is missing before anything may reach paper, on the pieces as this studio draws them."""
+    permits = {"first": settings.permit_first or "", "standard": settings.permit_standard or ""}
+    marks = {
+        "first": _permit_gap("QUILLPOST_PERMIT_FIRST", "first class", permits["first"], studio),
+        "standard": _permit_gap("QUILLPOST_PERMIT_STANDARD", "standard mail", permits["standard"], studio),
+    }
+    gaps = [
+        None if _is_public(settings.base_url or "") else _NOT_PUBLIC,
+        *marks.values(),
+        None if settings.mailer_id else "QUILLPOST_MAILER_ID is not set: no barcode can be printed.",
+        None if settings.print_partner else "QUILLPOST_PRINT_PARTNER is not set: nobody prints.",
+    ]
+    return Readiness(
+        gaps=tuple(gap for gap in gaps if gap),
+        indicia={kind: _lines("" if marks[kind] else text) for kind, text in permits.items()},
+    )
+
+
+def _is_public(base_url: str) -> bool:
+    """Whether a phone anywhere can follow what is printed: this address, and a path after it."""
+    if not base_url.startswith("https://") or OutboundGuard().check_url(base_url) is not None:
+        return False
+    host = urlsplit(base_url).hostname or ""
+    is_known_abroad = "." in host.strip(".") or ":" in host
+    return is_known_abroad and "?" not in base_url and "#" not in base_url
+
+
+def _permit_gap(setting: str, mail: str, text: str, studio: Studio) -> str | None:
+    if not text.replace("|", "").strip():
+        return f"{setting} is not set: no postage mark for {mail}."
+    if cramped := studio.too_small_for(_lines(text)):
+        return f"{setting} is too long for its place on {', '.join(cramped)}: shorten its lines."
+    return None
+
+
+def _lines(permit: str) -> tuple[str, ...]:
+    return tuple(permit.split("|"))

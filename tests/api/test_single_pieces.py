@@ -1,0 +1,83 @@
+"""What operators say of single pieces: nothing is passed over without a word."""
+
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from pressing import READY
+from print_floor import handed
+from traces import traces
+
+from direct import TestClient
+from makers import Account, Build, Clock, make_account, make_operator
+from quillpost.database.press_tables import prints
+from quillpost.database.tables import items
+from quillpost.parts import Parts
+
+
+@pytest.fixture
+def parts(build: Build) -> Parts:
+    """Live mail may be printed, by a printer who says nothing by itself."""
+    return build(**READY, review_seconds=1)
+
+
+@pytest.fixture
+def operator(parts: Parts, http: TestClient) -> Account:
+    return make_operator(parts, http, mode="live")
+
+
+@pytest.fixture
+def sender(parts: Parts, http: TestClient) -> Account:
+    return make_account(parts, http, "sender@example.com", mode="live")
+
+
+def inside(parts: Parts, batch_id: int) -> dict[int, int]:
+    with parts.db.work() as tx:
+        rows = tx.execute(sa.select(prints).where(prints.c.batch_id == batch_id))
+        return {row.position: row.item_id for row in rows}
+
+
+def reprint(operator: Account, batch_id: int, **pieces: Any) -> dict[str, Any]:
+    answer = operator.post(f"/print/batches/{batch_id}/reprint", pieces | {"reason": "Torn"})
+    assert answer.status_code == 201, answer.text
+    anew: dict[str, Any] = answer.json()
+    return anew
+
+
+@pytest.mark.parametrize("status", ["spoiled", "printed"])
+def test_a_piece_that_was_reprinted_is_spoiled_in_its_new_batch(
+    operator: Account, sender: Account, parts: Parts, clock: Clock, status: str
+) -> None:
+    batch_id = handed(sender, parts, clock)
+    item = inside(parts, batch_id)[3]
+    anew = reprint(operator, batch_id, positions=[3])
+    before = traces(parts)
+    spoiled = [{"position": 1}, {"position": 3}, {"item_id": item}]
+    answer = operator.post(f"/print/batches/{batch_id}/mark", {"status": status, "spoiled": spoiled})
+    told = f"Piece 3 was reprinted in {anew['reference']}: mark it there."
+    assert (answer.status_code, answer.json()["errors"]) == (
+        422,
+        {"spoiled.1.position": [told], "spoiled.2.item_id": [told]},
+    )
+    assert answer.json()["message"].startswith(told)
+    assert traces(parts) == before
+
+
+def test_a_reprint_names_the_pieces_that_it_leaves_out(
+    operator: Account, sender: Account, parts: Parts, clock: Clock
+) -> None:
+    batch_id = handed(sender, parts, clock, 4)
+    at = inside(parts, batch_id)
+    anew = reprint(operator, batch_id, positions=[4, 4])
+    assert (anew["pieces"], anew["left_out"]) == (1, [])
+    operator.post(f"/print/batches/{batch_id}/mark", {"status": "spoiled", "spoiled": [{"position": 1}]})
+    with parts.db.work() as tx:
+        tx.execute(sa.update(items).where(items.c.id == at[2]).values(status="In Transit"))
+    second = reprint(operator, batch_id, **{"from": 1, "to": 4})
+    assert (second["pieces"], second["reprint_of"]) == (1, batch_id)
+    assert second["left_out"] == [
+        {"position": 1, "item_id": at[1], "reason": "Ended already (Failed)."},
+        {"position": 2, "item_id": at[2], "reason": "In the mail already (In Transit)."},
+        {"position": 4, "item_id": at[4], "reason": f"Reprinted in {anew['reference']}."},
+    ]
+    assert "left_out" not in operator.get(f"/print/batches/{second['id']}").json()
