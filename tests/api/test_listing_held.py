@@ -21,6 +21,7 @@ from quillpost.database.paging import OLDEST_FIRST, page_ids
 from quillpost.database.tables import facts, orders
 from quillpost.fulfilment.held import PAUSED
 from quillpost.kit.paging import PageRequest
+from quillpost.orders.editing import CHANGED_SINCE
 from quillpost.parts import Parts
 
 
@@ -66,7 +67,7 @@ def test_a_change_by_its_sender_does_not_make_it_wait_anew(
     owner: Account, operator: Account, parts: Parts, clock: Clock
 ) -> None:
     order_id = held(owner, parts, clock)
-    before = operator.get("/print/held").json()["data"]
+    [before] = operator.get("/print/held").json()["data"]
     clock.advance(hours=2)
     assert owner.put(f"/orders/{order_id}", {"message": "Hi!"}).status_code == 200
     with parts.db.work() as tx:
@@ -79,7 +80,8 @@ def test_a_change_by_its_sender_does_not_make_it_wait_anew(
             ),
             {"now": clock.now()},
         )
-    assert operator.get("/print/held").json()["data"] == before
+    [after] = operator.get("/print/held").json()["data"]
+    assert after == {**before, "reasons": [*before["reasons"], CHANGED_SINCE]}
 
 
 def test_only_what_waits_is_listed(owner: Account, operator: Account, parts: Parts, clock: Clock) -> None:

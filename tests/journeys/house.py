@@ -85,7 +85,12 @@ class House:
             self.tend()
             return look()
 
-        until(tended, what=what, seconds=seconds)
+        try:
+            until(tended, what=what, seconds=seconds)
+        except AssertionError as vain:
+            vain.add_note(self._office.standing())
+            vain.add_note(f"The worker's last words:\n{self._worker.output[-2_000:]}")
+            raise
 
     def stop(self) -> None:
         for process in (self._server, self._worker):

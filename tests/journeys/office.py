@@ -28,6 +28,16 @@ UNFINISHED = sa.text(
             + (select count(*) from procrastinate_jobs where status = 'doing')"""
 )
 
+STANDING = {
+    "orders": "select id, status, recipient_count, n_processing, pool_at, audience_pending from orders",
+    "items": "select order_id, status, count(*) from items where not is_over group by 1, 2",
+    "batches": "select id, status, partner, trouble from batches",
+    "facts": "select count(*) from fact_queue",
+    "deliveries": "select id, attempts, next_at, error from deliveries where status <> 'delivered'",
+    "jobs": """select id, task_name, status::text, args::text, attempts, scheduled_at
+                 from procrastinate_jobs where status in ('todo', 'doing', 'failed')""",
+}
+
 
 @dataclass(frozen=True)
 class Office:
@@ -67,6 +77,12 @@ class Office:
         """Whether every order has, every batch is mailed, the carrier is silent and everyone was told."""
         in_the_mail = self.parts.shelf.store.keys("sandbox/")
         return self.value(UNFINISHED.text) == 0 and next(in_the_mail, None) is None
+
+    def standing(self) -> str:
+        """Where everything is, for whoever asks why it does not end."""
+        seen = {name: self.rows(f"{query} order by 1") for name, query in STANDING.items()}
+        seen["files"] = [(key,) for key in self.parts.shelf.store.keys("sandbox/")]
+        return "\n".join(f"{name}: {row}" for name, rows in seen.items() for row in rows)
 
     def statuses(self) -> dict[int, list[str]]:
         """The statuses that each item passed through, in order, as its facts have them."""

@@ -2,13 +2,16 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
+import procrastinate
 import psycopg
 import pytest
 import sqlalchemy as sa
 from processes import until
+from procrastinate.worker import Worker
 
 from quillpost import jobs
 from quillpost.database import Database
@@ -168,3 +171,59 @@ def test_a_worker_outlives_broken_connections(db: Database, conninfo: str) -> No
         with db.work() as tx:
             jobs.defer(tx, "second", number=1)
         assert second.wait(30)
+
+
+def test_a_cancellation_that_nobody_asked_for_ends_no_worker(
+    db: Database, conninfo: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done, opened = threading.Event(), procrastinate.App.open_async
+    broken = iter([True])
+
+    def open_async(app: procrastinate.App) -> Any:
+        if next(broken, False):
+            raise asyncio.CancelledError
+        return opened(app)
+
+    monkeypatch.setattr(procrastinate.App, "open_async", open_async)
+    with running(conninfo, Task("greet", signalling(done))):
+        with db.work() as tx:
+            jobs.defer(tx, "greet")
+        assert done.wait(30)
+
+
+def test_a_cancellation_that_is_lost_is_repeated(conninfo: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stretch of work that does not end would hold up all that follow, and the end of the process."""
+    at_work, lost = threading.Event(), threading.Event()
+
+    async def work_on(_worker: Worker) -> None:
+        at_work.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            lost.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(Worker, "run", work_on)
+    with running(conninfo, Task("greet", signalling(threading.Event()))):
+        assert at_work.wait(30)
+    assert lost.is_set()
+
+
+def test_a_worker_that_takes_nothing_is_started_anew(
+    db: Database, conninfo: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done, stuck = threading.Event(), threading.Event()
+    fetch: Callable[[Worker], Awaitable[None]] = Worker._fetch_and_process_jobs
+
+    async def fetch_or_wait(worker: Worker) -> None:
+        if not stuck.is_set():
+            stuck.set()
+            await asyncio.Event().wait()
+        await fetch(worker)
+
+    monkeypatch.setattr(Worker, "_fetch_and_process_jobs", fetch_or_wait)
+    with running(conninfo, Task("greet", signalling(done))):
+        assert stuck.wait(30)
+        with db.work() as tx:
+            jobs.defer(tx, "greet")
+        assert done.wait(30)

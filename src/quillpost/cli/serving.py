@@ -10,6 +10,7 @@ from multiprocessing import parent_process
 from threading import Thread
 from typing import Annotated, Any
 
+import structlog
 import typer
 import uvicorn
 from fastapi import FastAPI
@@ -19,10 +20,14 @@ from quillpost import wiring
 from quillpost.cli.ground import make_ready
 from quillpost.cli.protocol import QuillpostProtocol
 from quillpost.cli.welcome import Welcome, prepare_welcome
+from quillpost.jobs import Runner
 from quillpost.kit.errors import NotReady
 from quillpost.kit.logs import configure_logs
 from quillpost.parts import Parts
 from quillpost.web import Background, create_app
+from quillpost.webhooks.pump import Pump
+
+log = structlog.get_logger(__name__)
 
 GRACE_SECONDS = 15
 
@@ -116,10 +121,7 @@ def _background(settings: wiring.Settings, parts: Parts) -> Background:
     @asynccontextmanager
     async def running() -> AsyncIterator[None]:
         stop = asyncio.Event()
-        tasks = [
-            asyncio.create_task(wiring.runner(settings, parts).run(stop)),
-            asyncio.create_task(wiring.pump(settings, parts).run(stop)),
-        ]
+        tasks = _started(stop, wiring.runner(settings, parts), wiring.pump(settings, parts))
         try:
             yield
         finally:
@@ -127,6 +129,21 @@ def _background(settings: wiring.Settings, parts: Parts) -> Background:
             await _end(tasks)
 
     return running
+
+
+def _started(stop: asyncio.Event, *parts: Runner | Pump) -> list[asyncio.Task[None]]:
+    """Each at its work until the stop. Half a service would look alive and leave its work undone: where a
+    part ends by itself, the whole process does, and whoever looks after it starts it again."""
+
+    def ended(task: asyncio.Task[None]) -> None:
+        if not stop.is_set():
+            log.error("work.broken_off", error=None if task.cancelled() else repr(task.exception()))
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    tasks = [asyncio.create_task(part.run(stop)) for part in parts]
+    for task in tasks:
+        task.add_done_callback(ended)
+    return tasks
 
 
 async def _end(tasks: Sequence[asyncio.Task[None]]) -> None:
@@ -145,10 +162,7 @@ async def _work_until_stopped(
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     runner = wiring.runner(settings, parts, concurrency=concurrency, queues=queues)
-    tasks = [
-        asyncio.create_task(runner.run(stop)),
-        asyncio.create_task(wiring.pump(settings, parts).run(stop)),
-    ]
+    tasks = _started(stop, runner, wiring.pump(settings, parts))
     await stop.wait()
     await _end(tasks)
 

@@ -5,6 +5,7 @@ from collections.abc import Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import LiteralString
 
 import procrastinate
 import structlog
@@ -23,6 +24,18 @@ KEPT_HOURS = 72
 
 OWN_QUEUE = "default"
 """Where the engine's own housekeeping waits."""
+
+BEYOND_GRACE = 2.0
+"""Seconds that a worker may take to end once its last job has, or was given up."""
+
+# Those that are due, in queues of which nobody does a job.
+UNTAKEN: LiteralString = """
+    select id from procrastinate_jobs
+     where status = 'todo' and queue_name = any(%(queues)s)
+       and (scheduled_at is null or scheduled_at <= now())
+       and not exists (select from procrastinate_jobs where status = 'doing' and queue_name = any(%(queues)s))
+     order by id limit 1000
+    """
 
 SPARE_THREADS = 4
 """Beside the jobs, the webhook pump uses the same threads for its short transactions."""
@@ -85,19 +98,32 @@ class Runner:
                     await self._work(stop)
             except Exception as broken:
                 log.warning("jobs.interrupted", error=repr(broken))
+            except asyncio.CancelledError as broken:
+                # Connections that break may cancel what we wait for: that is no wish to end.
+                if _is_cancelled():
+                    raise
+                log.warning("jobs.interrupted", error=repr(broken))
             await _wait(stop, 1)
 
     async def _work(self, stop: asyncio.Event) -> None:
         """One stretch of work. The engine's worker also returns when its connections break."""
         parts: list[Coroutine[object, object, object]] = [self._worker(*line) for line in self._lines]
+        parts += [self._watch(queues) for queues, _ in self._lines]
         tasks = [asyncio.create_task(part) for part in (*parts, self._take_over(), stop.wait())]
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in tasks:
-            task.cancel()
+        await self._end(tasks)
         ended = await asyncio.gather(*tasks, return_exceptions=True)
         for fault in ended:
             if isinstance(fault, Exception):
                 raise fault
+
+    async def _end(self, tasks: Sequence[asyncio.Task[object]]) -> None:
+        """Cancel them all. A cancellation may be lost where a connection breaks: it is repeated."""
+        left = set(tasks)
+        while left:
+            for task in left:
+                task.cancel()
+            _, left = await asyncio.wait(left, timeout=self._pulse.grace_seconds + BEYOND_GRACE)
 
     async def _worker(self, queues: list[str], at_once: int) -> None:
         await self._app.run_worker_async(
@@ -109,6 +135,19 @@ class Runner:
             update_heartbeat_interval=self._pulse.heartbeat_seconds,
             stalled_worker_timeout=self._pulse.stall_seconds,
         )
+
+    async def _watch(self, queues: list[str]) -> None:
+        """Return when nobody takes what is there to be taken: the engine may be left waiting for an answer
+        that a broken connection never brings, and looks alive. All begins anew then."""
+        seen: set[int] = set()
+        while True:
+            rows = await self._app.connector.execute_query_all_async(UNTAKEN, queues=queues)
+            untaken = {row["id"] for row in rows}
+            if seen and seen <= untaken:
+                log.error("jobs.left_lying", queues=queues, jobs=len(untaken))
+                return
+            seen = untaken
+            await asyncio.sleep(self._pulse.stall_seconds)
 
     async def _take_over(self) -> None:
         """Put the jobs of workers that fell silent back in the queue."""
@@ -159,6 +198,12 @@ def _forget_finished_jobs(app: procrastinate.App) -> None:
         await app.job_manager.delete_old_jobs(nb_hours=KEPT_HOURS)
 
     app.periodic(cron="17 * * * *")(app.task(name="jobs.forget_finished", queue=OWN_QUEUE)(forget))
+
+
+def _is_cancelled() -> bool:
+    """Whether someone has asked the running task to end."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 async def _wait(stop: asyncio.Event, seconds: float) -> None:
