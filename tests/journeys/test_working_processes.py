@@ -1,5 +1,6 @@
 """The two halves as processes of their own, in every arrangement that an operator may choose."""
 
+import asyncio
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,10 +9,14 @@ import pytest
 from event_receiver import EventReceiver
 from office import Office, opened_office
 from processes import PATIENCE, Nursery, Service, answers, free_port, until
+from structlog.testing import capture_logs
 from verdict import assert_all_happened_once
 
 from makers import guests, people
+from quillpost import wiring
+from quillpost.cli import serving
 from quillpost.client import Quillpost
+from quillpost.parts import Parts
 
 PIECES = 2
 
@@ -84,3 +89,21 @@ def test_a_worker_that_is_asked_to_stop_finishes_its_step(office: Office, nurser
     office.wait_for_the_end()
     assert another.stop() == 0
     assert_all_happened_once(office, pieces=PIECES, in_the_air=[])
+
+
+class Broken:
+    """A pump that ends by itself, which none should."""
+
+    async def run(self, _stop: asyncio.Event) -> None:
+        raise RuntimeError("It broke.")
+
+
+def test_where_a_part_of_the_work_ends_by_itself_the_process_does(
+    parts: Parts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wiring, "pump", lambda _settings, _parts: Broken())
+    with capture_logs() as logs:
+        asyncio.run(serving._work_until_stopped(wiring.Settings(), parts, None, None))
+    assert [line["error"] for line in logs if line["event"] == "work.broken_off"] == [
+        "RuntimeError('It broke.')"
+    ]
