@@ -4,6 +4,8 @@ import sys
 
 from benchmarks import authenticate, paging
 from benchmarks.compose import claims, contest, table
+from benchmarks.events import contest as events
+from benchmarks.events import table as events_table
 from benchmarks.fulfil import contest as fulfilments
 from benchmarks.fulfil import table as fulfilments_table
 from benchmarks.harness import report, run, save
@@ -38,6 +40,12 @@ def _fulfil() -> None:
     fulfilments_table.show(result)
 
 
+def _events() -> None:
+    result = events.run()
+    save(result)
+    events_table.show(result)
+
+
 def _paging() -> None:
     paging.show(paging.run())
 
@@ -48,6 +56,7 @@ TABLES = {
     "send": _send,
     "paging": _paging,
     "fulfil": _fulfil,
+    "events": _events,
 }
 
 

@@ -17,7 +17,9 @@ TABLES = """
 # What a test may have done to the schema, and not only to its rows.
 SHAPE = """
     select (select count(*) from pg_class where relnamespace = 'public'::regnamespace),
-           (select count(*) from pg_attribute a join pg_class c on c.oid = a.attrelid
+           (select md5(string_agg(concat_ws(' ', c.relname, a.attname, a.atttypid, a.attnotnull), ',' order by
+                                  c.relname, a.attnum))
+              from pg_attribute a join pg_class c on c.oid = a.attrelid
              where c.relnamespace = 'public'::regnamespace and not a.attisdropped),
            (select count(*) from pg_proc where pronamespace = 'public'::regnamespace),
            (select count(*) from pg_policy), (select count(*) from pg_trigger where not tgisinternal),

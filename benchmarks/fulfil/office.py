@@ -60,6 +60,7 @@ class Office:
             self.account = accounts.open_account(tx, email="bench@example.com", name="Bench", now=now)
             self._token = accounts.mint_token(tx, self.account, mode="test", name="bench", now=now)
         self._processes: list[subprocess.Popen[bytes]] = []
+        self.more_settings: dict[str, str] = {}
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self._port = int(probe.getsockname()[1])
@@ -69,12 +70,12 @@ class Office:
         self.parts.db.close()
 
     @contextmanager
-    def running(self, *words: str) -> Iterator[None]:
-        """`quillpost` with these words, as long as it is needed."""
+    def running(self, *words: str) -> Iterator[int]:
+        """`quillpost` with these words, as long as it is needed; its process."""
         process = self._start(*words)
         self._processes.append(process)
         try:
-            yield
+            yield process.pid
         finally:
             self._processes.remove(process)
             process.send_signal(signal.SIGTERM)
@@ -95,6 +96,7 @@ class Office:
             "QUILLPOST_CALLS_A_MINUTE": str(_ENDLESS),
             "QUILLPOST_TEST_REVIEW_SECONDS": str(7 * 24 * 3_600),
             "QUILLPOST_LOG_LEVEL": "error",
+            **self.more_settings,
         }
         run = [sys.executable, "-c", "from quillpost.cli import main; main()", *words]
         # What a command says about its work is no part of the result.
@@ -103,10 +105,15 @@ class Office:
         return process
 
     @contextmanager
-    def serving(self) -> Iterator[None]:
-        with self.running("serve", "--no-jobs"):
+    def serving(self) -> Iterator[int]:
+        with self.running("serve", "--no-jobs") as process:
             self.wait(self._answers, "the server")
-            yield
+            yield process
+
+    @property
+    def url(self) -> str:
+        """Where it serves."""
+        return f"http://127.0.0.1:{self._port}"
 
     def call(self, method: str, path: str, body: object = None) -> Any:
         request = urllib.request.Request(

@@ -10,6 +10,7 @@ from quillpost.fulfilment.press import Press
 from quillpost.kit.sealing import Sealer
 from quillpost.kit.times import Clock
 from quillpost.ports import CarrierInbox, Fetcher, World
+from quillpost.scans.desk import Desk
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +18,8 @@ class Limits:
     """What a caller may ask for at most; each is a setting."""
 
     calls_a_minute: int = 120
+    hook_calls_a_minute: int = 600
+    webhooks: int = 100
     body_bytes: int = 20_000_000
     inline_recipients: int = 5_000
     message_characters: int = 5_000
@@ -45,3 +48,4 @@ class Parts:
     """By the print partner's name, what it signs its calls with."""
     carrier_inbox: CarrierInbox
     carrier_token: str | None
+    scans: Desk

@@ -65,6 +65,9 @@ class Settings(BaseSettings):
     test_losses: float = Field(
         0, ge=0, le=1, description="Share of the simulated carrier's scans that is missed, late or repeated."
     )
+    qr_valid_days: int | None = Field(
+        None, ge=1, description="Days after a piece was made at which its QR code expires; without it, never."
+    )
     mailer_id: str | None = Field(
         None, pattern=r"^(\d{6}|\d{9})$", description="The postal service's number for this mailer."
     )
@@ -117,6 +120,31 @@ class Settings(BaseSettings):
         30, ge=1, description="Days after which a re-routed piece that is not seen again stays so."
     )
 
+    # Who is told
+    smtp: str | None = Field(
+        None,
+        description="Mail server for notices: smtp://user@host:587 (STARTTLS), smtps://user@host:465 or "
+        "smtp+plain://host:25; without it, they are written to the standard output.",
+    )
+    smtp_password: SecretStr | None = Field(None, description="The user's password there.")
+    smtp_ca: Path | None = Field(
+        None,
+        description="PEM file of authorities to believe for its certificate; without it, the system's.",
+    )
+    mail_from: str | None = Field(
+        None, description="Who notices come from, as Quillpost <mail@example.com>; needed with a mail server."
+    )
+    sms: str | None = Field(
+        None,
+        description="Text message service that speaks as Twilio does, with the account's id: "
+        "https://ID@api.twilio.com; without it, texts are written to the standard output.",
+    )
+    sms_token: SecretStr | None = Field(None, description="The account's token there.")
+    sms_from: str | None = Field(None, description="The number, or messaging service, that texts come from.")
+    digest_minutes: int = Field(
+        15, ge=0, description="Minutes for which further scans of an order are gathered into one notice."
+    )
+
     # The printed page
     templates: Path | None = Field(
         None, description="A TOML file that moves things on the pieces, to match a printer."
@@ -133,6 +161,13 @@ class Settings(BaseSettings):
 
     # Limits
     calls_a_minute: int = Field(120, ge=1, description="API calls of one token in a minute.")
+    hook_calls_a_minute: int = Field(
+        600, ge=1, description="Calls to /hooks/lists with one list's key in a minute."
+    )
+    scans_a_minute: int = Field(
+        30, ge=1, description="Scans of one piece that a process keeps in a minute; others are only led on."
+    )
+    webhooks: int = Field(100, ge=1, description="Subscriptions to events of one account.")
     body_bytes: int = Field(20_000_000, ge=1_000, description="Largest request body.")
     inline_recipients: int = Field(5_000, ge=1, description="Recipients in one call.")
     message_characters: int = Field(5_000, ge=1, description="Longest message.")
@@ -145,6 +180,10 @@ class Settings(BaseSettings):
     # Safety
     allow_private_urls: bool = Field(
         False, description="Development only: creatives and webhooks may be on loopback."
+    )
+    allowed_hosts: str | None = Field(
+        None,
+        description="Private places that creatives and webhooks may be at, as localhost:3000, with commas.",
     )
     receiver: bool = Field(
         False, description="Development only: a page that subscribes to events and shows them."

@@ -1,5 +1,6 @@
 """The web application: the API, the doors and the dashboard behind one envelope."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
@@ -13,7 +14,17 @@ from quillpost.api.envelope import Envelope
 from quillpost.api.gate import Gate
 from quillpost.api.methods import Methods
 from quillpost.dashboard import home
-from quillpost.doors import carrier_push, files, hands, health, print_hooks, receiver, scans
+from quillpost.doors import (
+    carrier_push,
+    files,
+    hands,
+    health,
+    list_hooks,
+    print_hooks,
+    receiver,
+    scans,
+    unsubscribe,
+)
 from quillpost.doors.docs_page import add_docs_page
 from quillpost.pages import assets
 from quillpost.parts import Parts
@@ -27,11 +38,14 @@ def create_app(parts: Parts, background: Background | None = None) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        if background is None:
-            yield
-        else:
-            async with preparing(parts.studio.hands), background():
+        try:
+            if background is None:
                 yield
+            else:
+                async with preparing(parts.studio.hands), background():
+                    yield
+        finally:
+            await asyncio.to_thread(parts.scans.close)
 
     app = FastAPI(
         title="Quillpost",
@@ -56,7 +70,9 @@ def create_app(parts: Parts, background: Background | None = None) -> FastAPI:
         scans.router,
         print_hooks.router,
         carrier_push.router,
+        list_hooks.router,
         receiver.router,
+        unsubscribe.router,
         assets.router,
         home.router,
     ):
@@ -66,7 +82,10 @@ def create_app(parts: Parts, background: Background | None = None) -> FastAPI:
     app.add_middleware(Methods, routes=app.routes)
     app.add_middleware(_Gate, parts=parts)
     app.add_middleware(Envelope)
+    # In front of all: a scan is answered by little more than the look-up and the row that it costs.
+    app.add_middleware(_ScanDoor, parts=parts)
     return app
 
 
 _Gate: Any = Gate
+_ScanDoor: Any = scans.ScanDoor

@@ -1,28 +1,29 @@
 """The composition root: settings in, the running service's parts out. Only this module knows adapters."""
 
+import asyncio
 import base64
 import binascii
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from typing import Protocol
 
 from pydantic import ValidationError
 
 from quillpost.accounts import service as accounts
 from quillpost.adapters.carrier.inbox import Inbox
-from quillpost.adapters.carrier.sandbox import SandboxCarrier
 from quillpost.adapters.files.faces import FaceFolder
 from quillpost.adapters.files.objects import folder_store, s3_store
 from quillpost.adapters.http.fetcher import GuardedFetcher
-from quillpost.adapters.http.guard import OutboundGuard
 from quillpost.adapters.http.poster import WebhookPoster
 from quillpost.adapters.http.resolver import PooledResolver
-from quillpost.adapters.printing.sandbox import SandboxPrinter
 from quillpost.api import idempotency
-from quillpost.carriers import chances, live_carrier, live_ends, sandbox_ends
+from quillpost.api.v2 import automation_body
+from quillpost.automations import due
+from quillpost.automations.drafting import Means
+from quillpost.automations.sending import send_due
 from quillpost.composition.hands.collection import Hands
 from quillpost.composition.hands.sources import FontSources
 from quillpost.composition.pages.sides import Piece
@@ -36,32 +37,33 @@ from quillpost.database.engine import require_reachable
 from quillpost.fulfilment import pooling, production, review, steps
 from quillpost.fulfilment.checks import ReviewLimits
 from quillpost.fulfilment.press import Press
-from quillpost.fulfilment.rules import FULL_SERVICE_TYPES, SERVICE_TYPES
 from quillpost.jobs import Pulse, Runner, Task
 from quillpost.kit.errors import NotReady
 from quillpost.kit.sealing import Sealer, load_or_create_key
 from quillpost.kit.signed_links import LinkSigner
 from quillpost.kit.times import Clock
 from quillpost.kit.turns import Turn
-from quillpost.live_readiness import live_readiness
+from quillpost.notices import upkeep
+from quillpost.notices.courier import Courier
+from quillpost.notifiers import notifiers
 from quillpost.orders import stored
 from quillpost.orders.materialising import MATERIALISE, materialise, materialise_again
 from quillpost.orders.service import SWEEP
+from quillpost.outbound import outbound_guard, public_base
 from quillpost.parts import Limits, Parts
-from quillpost.ports import FileStore, World
-from quillpost.print_partner import hook_secrets, live_printer, partner_shown
+from quillpost.ports import FileStore
+from quillpost.print_partner import hook_secrets
+from quillpost.scans.desk import Desk
+from quillpost.scans.tally import Tally
 from quillpost.settings import Settings as Settings
 from quillpost.tracking import closing
 from quillpost.tracking import service as tracking
+from quillpost.webhooks import days, failing, replaying
 from quillpost.webhooks.pump import Pump
+from quillpost.worlds import both_worlds, zone_of
 
 # The folder that the source lies in, where it was installed from a checkout.
 CHECKOUT = Path(__file__).parents[2]
-
-TEST_INDICIA = ("SAMPLE", "NOT MAILED", "QUILLPOST TEST")
-TEST_MAILER_ID = "999999"
-LIVE_POLL = timedelta(minutes=5)
-TEST_POLL = timedelta(seconds=1)
 
 
 def now() -> datetime:
@@ -133,8 +135,9 @@ def build(
     # The embedded server knows us by our socket, whichever role we come as.
     db = Database(conninfo, own_logins=settings.database_url is None)
     base_url = public_base(settings)
-    worlds = {"test": _test_world(settings, store), "live": _live_world(settings, store, drawing)}
+    worlds = both_worlds(settings, store, drawing)
     guard = outbound_guard(settings)
+    notifiers(settings)  # what is set wrongly is told before anything starts
     return Parts(
         db=db,
         studio=drawing,
@@ -147,6 +150,8 @@ def build(
         clock=clock,
         limits=Limits(
             calls_a_minute=settings.calls_a_minute,
+            hook_calls_a_minute=settings.hook_calls_a_minute,
+            webhooks=settings.webhooks,
             body_bytes=settings.body_bytes,
             inline_recipients=settings.inline_recipients,
             message_characters=settings.message_characters,
@@ -161,7 +166,13 @@ def build(
         print_secrets=hook_secrets(settings),
         carrier_inbox=Inbox(store),
         carrier_token=settings.carrier_token.get_secret_value() if settings.carrier_token else None,
+        scans=Desk(db, clock, valid=qr_valid(settings), most_a_minute=settings.scans_a_minute),
     )
+
+
+def qr_valid(settings: Settings) -> timedelta | None:
+    """How long codes lead somewhere; nothing: as long as we do."""
+    return None if settings.qr_valid_days is None else timedelta(days=settings.qr_valid_days)
 
 
 def studio(settings: Settings) -> Studio:
@@ -221,6 +232,8 @@ def tasks(parts: Parts) -> list[Task]:
     pool = timed(pooling.pool, press)
     track = timed(tracking.poll, db, parts.worlds)
     close = timed(closing.close, db, parts.worlds)
+    automate = partial(send_due, automation_means(parts))
+    find_dates = timed(partial(due.find_dates, db, zone=parts.worlds["live"].zone))
     return [
         Task(MATERIALISE, timed(partial(materialise, db, needs_credit=modes_that_need_credit))),
         Task(SWEEP, sweep),
@@ -230,6 +243,9 @@ def tasks(parts: Parts) -> list[Task]:
         Task(steps.FOLLOW, timed(production.follow, press)),
         Task(tracking.POLL, track),
         Task(closing.CLOSE, close),
+        Task(replaying.REPLAY, timed(replaying.go_on, db)),
+        Task(due.SEND, automate),
+        Task(due.FIND_DATES, find_dates),
         # Backstops: whatever a wake-up that was lost should have started.
         Task("audience.materialise_again", partial(materialise_again, db), every="* * * * *"),
         Task("fulfilment.sweep_again", sweep, every="* * * * *"),
@@ -237,13 +253,34 @@ def tasks(parts: Parts) -> list[Task]:
         Task("fulfilment.resume", partial(production.resume, press), every="* * * * *"),
         Task("tracking.poll_again", track, every="* * * * *"),
         Task("tracking.close_again", close, every="11 * * * *"),
+        Task("webhooks.replay_again", partial(replaying.go_on_again, db), every="* * * * *"),
+        Task("automations.send_again", automate, every="* * * * *"),
+        Task("automations.find_dates_again", find_dates, every="7 * * * *"),
         # Housekeeping.
+        Task("webhooks.keep_days", timed(days.keep, db), every="17 * * * *"),
+        Task("webhooks.give_up", timed(failing.give_up, db), every="*/10 * * * *"),
         Task("files.forget_expired", timed(forget_expired, db, shelf), every="23 * * * *"),
         Task("files.forget_orphans", timed(forget_orphans, db, shelf), every="37 3 * * *"),
         Task("idempotency.forget_expired", timed(idempotency.forget_expired, db), every="29 * * * *"),
         Task("stored_sends.forget_expired", timed(stored.forget_expired, db), every="41 * * * *"),
+        Task("notices.forget_old", timed(upkeep.forget_old, db), every="43 * * * *"),
         Task("accounts.forget_windows", partial(accounts.forget_windows, db), every="31 * * * *"),
     ]
+
+
+def automation_means(parts: Parts) -> Means:
+    """All that automations send with. The API reads what they have kept."""
+    return Means(
+        db=parts.db,
+        studio=parts.studio,
+        shelf=parts.shelf,
+        fetcher=parts.fetcher,
+        worlds=parts.worlds,
+        check_url=parts.check_url,
+        read=automation_body.reader(parts.limits),
+        zone=parts.worlds["live"].zone,
+        clock=parts.clock,
+    )
 
 
 def runner(
@@ -256,6 +293,28 @@ def runner(
         queues=queues,
         singly=list(steps.QUEUES.values()),
         pulse=Pulse(settings.job_heartbeat_seconds, settings.job_stall_seconds),
+    )
+
+
+class Listener(Protocol):
+    async def run(self, stop: asyncio.Event) -> None: ...
+
+
+def listeners(settings: Settings, parts: Parts) -> list[Listener]:
+    """Those that count and tell what happened, beside the jobs: each runs until it is stopped."""
+    tally = Tally(parts.db, parts.sealer, parts.scans, parts.clock)
+    return [tally, pump(settings, parts), courier(settings, parts)]
+
+
+def courier(settings: Settings, parts: Parts) -> Courier:
+    return Courier(
+        parts.db,
+        parts.sealer,
+        notifiers(settings),
+        parts.clock,
+        base_url=parts.base_url,
+        window=timedelta(minutes=settings.digest_minutes),
+        zone=zone_of(settings),
     )
 
 
@@ -282,20 +341,6 @@ def file_store(settings: Settings) -> FileStore:
     )
 
 
-def public_base(settings: Settings) -> str:
-    return (settings.base_url or f"http://{_shown(settings.host)}:{settings.port}").rstrip("/")
-
-
-def outbound_guard(settings: Settings) -> OutboundGuard:
-    """Every address that callers name is guarded; the one exception is our own receiver page."""
-    own = {(_shown(settings.host), settings.port)} if settings.receiver else set()
-    return OutboundGuard(allow_private=settings.allow_private_urls, allow=frozenset(own))
-
-
-def _shown(host: str) -> str:
-    return "127.0.0.1" if host in ("0.0.0.0", "::", "localhost") else host  # noqa: S104
-
-
 def sealer_of(settings: Settings) -> Sealer:
     if settings.secret_key is None:
         return Sealer({"1": load_or_create_key(key_path(settings.home))}, "1")
@@ -312,60 +357,9 @@ def key_path(home: Path) -> Path:
     return home.absolute() / "secret.key"
 
 
-def _test_world(settings: Settings, store: FileStore) -> World:
-    journey = timedelta(seconds=settings.test_journey_seconds)
-    ends = sandbox_ends(settings)
-    return World(
-        mode="test",
-        printer=SandboxPrinter(store, "print-jobs/test", journey=journey, chances=chances(settings)),
-        carrier=SandboxCarrier(store),
-        review=timedelta(seconds=settings.test_review_seconds),
-        poll_every=TEST_POLL,
-        mailer_id=TEST_MAILER_ID,
-        indicia={"first": TEST_INDICIA, "standard": TEST_INDICIA},
-        service_types=SERVICE_TYPES,
-        partner="sandbox",
-        infer_after=ends.infer_after,
-        infer_unseen_after=ends.infer_unseen_after,
-        reroute_ends=ends.reroute_ends,
-    )
-
-
-def _live_world(settings: Settings, store: FileStore, drawing: Studio) -> World:
-    ready, ends = live_readiness(settings, drawing), live_ends(settings)
-    return World(
-        mode="live",
-        printer=live_printer(settings, store),
-        carrier=live_carrier(settings, store),
-        review=timedelta(seconds=settings.review_seconds),
-        poll_every=LIVE_POLL,
-        mailer_id=settings.mailer_id or "",
-        indicia=ready.indicia,
-        service_types=FULL_SERVICE_TYPES if settings.full_service else SERVICE_TYPES,
-        partner=partner_shown(settings),
-        cutoff=settings.print_cutoff,
-        zone=zone_of(settings),
-        gaps=ready.gaps,
-        infer_after=ends.infer_after,
-        infer_unseen_after=ends.infer_unseen_after,
-        reroute_ends=ends.reroute_ends,
-        needs_credit=settings.credit_control,
-    )
-
-
 def review_limits(settings: Settings) -> ReviewLimits:
     return ReviewLimits(
         dpi=settings.review_dpi,
         unfilled_percent=settings.review_unfilled_percent,
         undeliverable_percent=settings.review_undeliverable_percent,
     )
-
-
-def zone_of(settings: Settings) -> tzinfo:
-    name = settings.timezone
-    if name == "UTC":
-        return UTC
-    try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):  # of a folder of zones Python tries to read a file
-        raise NotReady(f"QUILLPOST_TIMEZONE names no time zone: {name}. Try America/New_York.") from None

@@ -8,7 +8,8 @@ import sqlalchemy as sa
 from httpx2 import Response
 
 from makers import Account, make_live, person
-from quillpost.database.tables import orders, webhooks
+from quillpost.database.event_tables import webhooks
+from quillpost.database.tables import orders
 from quillpost.parts import Parts
 
 TAKEN = "This address is already on this mailing list."

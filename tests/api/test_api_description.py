@@ -157,7 +157,25 @@ def test_the_real_answers_are_the_described_ones(
     ]
     check("/webhooks", "get", owner.get("/webhooks"))
     check("/webhooks/{webhook_id}", "get", owner.get(f"/webhooks/{hook}"))
-    check("/webhooks/{webhook_id}", "delete", owner.call("DELETE", f"/webhooks/{hook}"))
+    path = "/webhooks/{webhook_id}"
+    check(f"{path}/rotate-secret", "post", owner.post(f"/webhooks/{hook}/rotate-secret"))
+    check(f"{path}/test", "post", owner.post(f"/webhooks/{hook}/test"))
+    log = check(f"{path}/deliveries", "get", owner.get(f"/webhooks/{hook}/deliveries"))
+    check(f"{path}/deliveries", "get", owner.get(f"/webhooks/{hook}/deliveries?status=x"))
+    one, told = f"{path}/deliveries/{{delivery_id}}", f"/webhooks/{hook}/deliveries/{log['data'][0]['id']}"
+    check(one, "get", owner.get(told))
+    check(one, "get", owner.get(f"{told}0"))
+    check(f"{one}/retry", "post", owner.post(f"{told}/retry"))
+    for body in ({"from": "2026-05-04T12:00:00Z"}, {"from": "2026-05-04T12:00:00Z"}, {"to": "x"}):
+        check(f"{path}/replay", "post", owner.post(f"/webhooks/{hook}/replay", body))
+    check(path, "delete", owner.call("DELETE", f"/webhooks/{hook}"))
+
+
+def test_who_is_told_of_scans_is_described_with_both_ways_of_telling() -> None:
+    told = resolved({"$ref": "#/components/schemas/SendPostcard"})["properties"]["notification_emails"]
+    assert "scans" in told["description"]
+    assert "@sms" in told["description"]
+    assert "later release" not in WRITTEN
 
 
 def may_be_null(schema: Json) -> bool:

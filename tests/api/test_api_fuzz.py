@@ -67,6 +67,17 @@ LEEWAY: tuple[tuple[str, tuple[str, ...], str], ...] = (
             for piece in ("postcard", "windowed_letter", "windowless_letter", "notecard", "magnacard")
         ),
     ),
+    ("whether the list or sub account that a query names exists", ("400",), "list_automations"),
+    (
+        "whether the subscription rests, and a time range is of the last 30 days and ends after its start",
+        ("400", "422"),
+        "replay_webhook retry_delivery try_webhook",
+    ),
+    (
+        "whether ids exist, the trigger has what it needs, and the send within is one that would go",
+        ("400", "422"),
+        "create_automation change_automation preview_automation",
+    ),
     ("whether the order still waits", ("400",), "cancel_order_put cancel_order_post cancel_order_delete"),
     (
         "whether the order waits or was mailed, and the new message fits",
@@ -78,7 +89,6 @@ LEEWAY: tuple[tuple[str, tuple[str, ...], str], ...] = (
         ("400",),
         "delete_mailing_list delete_image_template delete_message_template delete_sub_account",
     ),
-    ("whether the subscription is paused", ("400",), "try_webhook"),
     (
         "whether a batch holds these pieces, and a time lies in the past",
         ("422",),

@@ -179,6 +179,7 @@ def test_what_the_type_has_no_use_for_is_ignored_and_named(
         ({"qrcode_url": URL + "/~NOBODY_S~"}, "qrcode_url", "Unknown variable %NOBODY_S%"),
         ({"qrcode_url": "https://example.com/" + "a" * 2_048}, "qrcode_url", "2,048"),
         ({"cc_emails": ["dana"]}, "cc_emails.0", "neither an e-mail address nor of the form"),
+        ({"cc_emails": ["<d@example.com>"]}, "cc_emails.0", "neither an e-mail address nor of the form"),
         ({"cc_emails": ["d@example.com", "+1@sms"]}, "cc_emails.1", "neither an e-mail address nor"),
         ({"cc_emails": ["d@example.com"] * 101}, "cc_emails", "At most 100 items"),
         ({"type": "giftcard", "giftcard_brand_code": None}, "giftcard_brand_code", "needs giftcard_brand"),

@@ -15,8 +15,10 @@ from makers import Account, make_account
 from quillpost.api.methods import Methods
 from quillpost.cli.protocol import UNREADABLE
 from quillpost.database.embedded import EmbeddedPostgres
+from quillpost.doors.scans import TROUBLES
 from quillpost.kit.metrics import REGISTRY
 from quillpost.parts import Parts
+from quillpost.scans.desk import Lost
 from quillpost.web import create_app
 
 JSON = "application/json"
@@ -253,7 +255,8 @@ ODD_PATHS = [
 @pytest.mark.parametrize("path", ODD_PATHS)
 def test_an_odd_path_is_not_found_and_nothing_worse(caller: Account, port: int, path: str) -> None:
     status, headers, body = raw(port, caller, f"GET {path}", "Accept: application/json")
-    assert (status, body) == (404, b'{"message":"Not Found"}')
+    told = TROUBLES[Lost.UNKNOWN].message if path.startswith("/q/") else "Not Found"
+    assert (status, body) == (404, f'{{"message":"{told}"}}'.encode())
     assert headers["x-request-id"]
 
 

@@ -14,7 +14,8 @@ from quillpost.accounts import service as accounts
 from quillpost.accounts.removing import remove_sub_account
 from quillpost.accounts.sub_accounts import read_sub_account, require_sub_account
 from quillpost.database import Tenant
-from quillpost.database.tables import metadata, orders, sub_accounts, tokens, webhooks
+from quillpost.database.event_tables import webhooks
+from quillpost.database.tables import metadata, orders, sub_accounts, tokens
 from quillpost.kit.errors import Refused
 from quillpost.parts import Parts
 

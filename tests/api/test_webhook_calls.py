@@ -13,7 +13,8 @@ from quillpost.parts import Parts
 URL = "https://example.com/hook"
 KEYS = {
     "id", "user_id", "sub_account_id", "mailing_list_id", "url", "type", "verb", "mode", "description",
-    "status", "invoke_count", "created_at", "updated_at",
+    "status", "failing_since", "last_error", "previous_secret_until", "invoke_count",
+    "created_at", "updated_at",
 }  # fmt: skip
 
 

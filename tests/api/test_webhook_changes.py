@@ -7,11 +7,13 @@ import pytest
 import sqlalchemy as sa
 from outbox import set_columns
 from tenant_rows import insert_least
+from told import is_awake, rest
 from traces import traces
 
 from makers import Account, Clock, make_sub_account, make_teammate
 from quillpost.accounts import service as accounts
-from quillpost.database.tables import deliveries, mailing_lists, webhooks
+from quillpost.database.event_tables import deliveries, webhooks
+from quillpost.database.tables import mailing_lists
 from quillpost.parts import Parts
 
 URL = "https://example.com/hook"
@@ -140,10 +142,41 @@ def test_pausing_and_resuming_twice_is_doing_it_once(owner: Account) -> None:
 
 
 @pytest.mark.parametrize("status", ["failing", "disabled"])
-def test_resuming_takes_back_what_failed(owner: Account, parts: Parts, status: str) -> None:
+def test_resuming_takes_back_what_failed(owner: Account, parts: Parts, clock: Clock, status: str) -> None:
     hook = subscribe(owner)["id"]
-    set_columns(parts, webhooks, hook, status=status)
-    assert owner.post(f"/webhooks/{hook}/resume").json()["status"] == "active"
+    set_columns(parts, webhooks, hook, status=status, failing_since=clock.now(), last_error="No answer.")
+    shown = owner.get(f"/webhooks/{hook}").json()
+    assert (shown["status"], shown["last_error"]) == (status, "No answer.")
+    assert shown["failing_since"] == "2026-05-04T12:00:00Z"
+    rest(parts, hook)
+    resumed = owner.post(f"/webhooks/{hook}/resume").json()
+    assert (resumed["status"], resumed["failing_since"], resumed["last_error"]) == ("active", None, None)
+    assert is_awake(parts, hook)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/resume", None),
+        ("POST", "/test", None),
+        ("PUT", "", {"url": "https://example.com/new"}),
+        ("PUT", "", {"verb": "get"}),
+    ],
+)
+def test_a_receiver_that_was_given_a_rest_is_tried_at_once(
+    owner: Account, parts: Parts, method: str, path: str, body: Any
+) -> None:
+    hook = subscribe(owner)["id"]
+    rest(parts, hook)
+    assert owner.call(method, f"/webhooks/{hook}{path}", json=body).status_code == 200
+    assert is_awake(parts, hook)
+
+
+def test_a_change_of_words_alone_leaves_a_receiver_its_rest(owner: Account, parts: Parts) -> None:
+    hook = subscribe(owner)["id"]
+    rest(parts, hook)
+    assert change(owner, hook, description="Ours", type="order_item.delivered").status_code == 200
+    assert not is_awake(parts, hook)
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,8 @@ from quillpost import wiring
 from quillpost.cli.ground import schema_of
 from quillpost.database import archive, dump
 from quillpost.database.embedded import EmbeddedPostgres
+from quillpost.database.event_tables import webhooks
 from quillpost.database.postgres_binaries import find_binaries
-from quillpost.database.tables import webhooks
 from quillpost.fulfilment.serials import take_turns
 from quillpost.parts import Parts
 from quillpost.web import create_app

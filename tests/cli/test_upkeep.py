@@ -87,9 +87,9 @@ def test_a_service_that_is_well_is_called_well(patient: Patient, owner: Account)
     assert outcome.code == 0, outcome.out
     assert outcome.err == ""
     for subject in (
-        "settings", "home", "files", "fonts", "port", "templates", "output profile", "time zone", "live mail",
-        "print partner", "carrier", "database", "schema", "secret key", "prices", "jobs", "batches",
-        "paused", "webhooks",
+        "settings", "home", "files", "fonts", "port", "templates", "output profile", "time zone",
+        "allowed hosts", "live mail", "print partner", "carrier", "database", "schema",
+        "secret key", "prices", "jobs", "batches", "paused", "webhooks", "notices",
     ):  # fmt: skip
         assert " ok " in _row(outcome, subject)
     assert "none at work" in _row(outcome, "workers")
@@ -103,6 +103,7 @@ SMALL_INDICIA = "[postcard-4x6.back]\nindicia = [5.0, 3.2, 0.4, 0.35]\n"
     [
         ("time zone", "timezone", "Mars/One", "QUILLPOST_TIMEZONE names no time zone: Mars/One."),
         ("time zone", "timezone", "America", "QUILLPOST_TIMEZONE names no time zone: America."),
+        ("allowed hosts", "allowed_hosts", "http://localhost:3917", "without http:// and without a path."),
         ("templates", "templates", None, "which cannot be read: No such file or directory."),
         ("templates", "templates", "[postcard", "QUILLPOST_TEMPLATES cannot be used."),
         ("templates", "templates", SMALL_INDICIA, "the indicia is too small"),
@@ -114,7 +115,7 @@ def test_a_setting_with_which_nothing_starts_is_broken(
     patient: Patient, tmp_path: Path, subject: str, setting: str, content: str | None, told: str
 ) -> None:
     value: object = content
-    if setting != "timezone":
+    if setting not in ("timezone", "allowed_hosts"):
         value = tmp_path / "press"
         if content is not None:
             (tmp_path / "press").write_text(content)

@@ -13,7 +13,7 @@ from fastapi import FastAPI
 from PIL import Image
 
 from direct import TestClient
-from makers import Account, Clock, carry_on, count_rows, guest, guests, make_operator, person
+from makers import Account, Clock, carry_on, count_rows, do_due_jobs, guest, guests, make_operator, person
 from quillpost.client import (
     AsyncQuillpost,
     Conflict,
@@ -155,6 +155,29 @@ def test_subscriptions_come_and_go(client: Quillpost) -> None:
     assert [hook["id"] for hook in client.webhooks.list()] == [made["id"]]
     assert client.webhooks.delete(made["id"]) == {"message": "success"}
     assert list(client.webhooks.list()) == []
+
+
+def test_what_a_subscription_was_told_is_looked_through_and_told_again(
+    client: Quillpost, parts: Parts, clock: Clock
+) -> None:
+    hook = client.webhooks.create("https://example.com/hook")
+    rotated = client.webhooks.rotate_secret(hook["id"])
+    assert rotated["secret"] != hook["secret"]
+    event = client.webhooks.test(hook["id"])["event_id"]
+    [delivery] = client.webhooks.deliveries(hook["id"], status="pending")
+    assert delivery["event_id"] == event
+    assert client.webhooks.delivery(hook["id"], delivery["id"]) == delivery
+    assert client.webhooks.retry(hook["id"], delivery["id"])["status"] == "pending"
+    client.send.postcard(recipients=[guest()], message="Hi!")
+    started = clock.now()
+    clock.advance(minutes=1)
+    replayed = client.webhooks.replay(hook["id"], started, clock.now())
+    assert (replayed["from"], replayed["events"]) == ("2026-05-04T12:00:00Z", 2)
+    do_due_jobs(parts)
+    assert len(list(client.webhooks.deliveries(hook["id"], event_type="order_item.status_update"))) == 1
+    with pytest.raises(ValidationFailed) as refused:
+        client.webhooks.replay(hook["id"], "2020-01-01")
+    assert list(refused.value.errors) == ["from"]
 
 
 def test_a_saved_list_is_filled_walked_and_mailed_to(client: Quillpost) -> None:

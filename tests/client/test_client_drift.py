@@ -140,7 +140,7 @@ def taken(found: Operation[Any, Any] | Listing[Any, Any]) -> set[str]:
             [fields] = get_args(parameter.annotation)
             names |= fields.__annotations__.keys()
         else:
-            names.add(name)
+            names.add(name.removesuffix("_"))  # of a field that is called like a word of Python's: `from`
     return names - {"self", "idempotency_key"} - set(re.findall(r"\{(\w+)\}", found.route.path))
 
 

@@ -8,16 +8,19 @@ import typer
 
 from quillpost import cli, wiring
 from quillpost.accounts.rules import SCOPES
+from quillpost.api import v2
+from quillpost.api.description import draw
 from quillpost.api.errors import PLAIN, STATUS
 from quillpost.composition.words.variables import KNOWN
 from quillpost.jobs import Task
 from quillpost.orders.rules import ItemStatus, OrderStatus
 from quillpost.parts import Parts
+from quillpost.scans.rules import BROWSERS, kind_of
 from quillpost.webhooks.rules import EVENT_TYPES
 
 DOCS = Path(__file__).parents[2] / "docs"
-OPERATE, API, TRAVELS = (
-    (DOCS / f"{name}.md").read_text() for name in ("operate", "api", "how-an-order-travels")
+OPERATE, API, TRAVELS, START = (
+    (DOCS / f"{name}.md").read_text() for name in ("operate", "api", "how-an-order-travels", "start")
 )
 
 
@@ -74,6 +77,16 @@ def test_every_status_is_documented(status: str) -> None:
 @pytest.mark.parametrize("scope", sorted({scope.split(":")[0] for scope in SCOPES}))
 def test_every_scope_is_documented(scope: str) -> None:
     assert f"`{scope}`" in API
+
+
+def test_a_scan_tried_as_the_page_says_counts_and_one_with_curls_own_name_does_not() -> None:
+    [agent] = re.findall(r'-A "(.+)"', START)
+    assert (kind_of(agent, {}), kind_of("curl/8.5.0", {})) == ("person", "bot")
+    assert all(f"`{start.title()}`" in API for start in BROWSERS)
+    paths = draw(v2.routes)["paths"]
+    assert {
+        f"/api/v2/orders/{{order_id}}/{name}" for name in re.findall(r"orders/1/(\w+)", START)
+    } <= paths.keys()
 
 
 def test_every_task_is_documented(parts: Parts) -> None:

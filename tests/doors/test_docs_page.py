@@ -8,6 +8,7 @@ from reading import Seen
 from direct import TestClient
 from makers import Account
 from quillpost.pages import manual
+from quillpost.webhooks.rules import EVENT_TYPES
 
 
 def test_every_operation_is_on_the_page(app: FastAPI, http: TestClient, owner: Account) -> None:
@@ -26,6 +27,21 @@ def test_every_operation_is_on_the_page(app: FastAPI, http: TestClient, owner: A
         for failure in operation.failures:
             assert failure.meaning in seen.words
     assert owner.get("/docs").text == page
+
+
+def test_every_event_is_on_the_page_with_its_keys(app: FastAPI, http: TestClient) -> None:
+    seen = Seen.of(http.get("/docs").text)
+    events = manual.read_events(app.openapi())
+    assert [event.name for event in events] == [*EVENT_TYPES]
+    for event in events:
+        assert event.anchor in seen.ids
+        assert event.name in seen.words
+        assert event.fields
+        for field in event.fields:
+            assert field.name in seen.words
+    scan = {field.name: field.type for field in events[-1].fields}
+    assert scan["order_item.scans"] == "integer or null"
+    assert "recipient.custom_1 … recipient.custom_10" in scan
 
 
 def test_the_page_tells_this_installations_own_limits(http: TestClient, app: FastAPI) -> None:

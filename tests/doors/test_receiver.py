@@ -77,6 +77,27 @@ def test_a_signed_event_is_shown_with_what_changed(sender: Sender) -> None:
     assert event["received_at"] == "2026-05-04T12:00:00Z"
 
 
+def test_a_scan_is_shown_with_who_scanned_how_often_and_where_it_led(sender: Sender) -> None:
+    page = "https://shop.example.com/hi"
+    told = {"order_item.scans": 2, "recipient.name": "Jane Doe", "qrcode.url": page}
+    scan = EVENT | {"event_type": "scans.scan_update", "data": {"order_item.id": 7, "order.id": 3} | told}
+    assert sender.deliver(scan).status_code == 204
+    [event] = sender.events()
+    assert (event["scans"], event["name"], event["leads_to"]) == (2, "Jane Doe", page)
+    assert event["previous"] is None
+
+
+def test_a_subscription_made_under_another_key_holds_up_no_other(sender: Sender, parts: Parts) -> None:
+    with parts.db.work() as tx:
+        tx.exec_driver_sql(
+            """insert into webhooks (account_id, mode, url, type, verb, status, invoke_count, created_at,
+                                     updated_at, secret_sealed)
+               select account_id, mode, url, type, verb, status, 0, created_at, updated_at, 'sealed elsewhere'
+                 from webhooks"""
+        )
+    assert sender.deliver().status_code == 204
+
+
 def test_a_repeat_is_stored_once(sender: Sender) -> None:
     assert [sender.deliver().status_code for _ in range(2)] == [204, 204]
     assert len(sender.events()) == 1

@@ -17,9 +17,12 @@ from quillpost import wiring
 from quillpost.parts import Parts
 from quillpost.web import create_app
 
-RENEW = sa.text("update deliveries set next_at = now() where status = 'pending' and attempts > 0")
+RENEW = sa.text("update webhook_lanes set leased_until = now() where leased_by is not null")
 FREE_KEYS = sa.text("update idempotency_keys set leased_until = now() where answer_status is null")
-IN_THE_AIR = sa.text("select event_id::text from deliveries where status = 'pending' and attempts > 0")
+IN_THE_AIR = sa.text(
+    """select d.event_id::text from deliveries d join webhook_lanes l on l.webhook_id = d.webhook_id
+        where d.status = 'pending' and l.leased_by is not null"""
+)
 UNFINISHED = sa.text(
     """select (select count(*) from orders where status not in ('fulfilled', 'cancelled'))
             + (select count(*) from batches where status <> 'mailed')

@@ -78,10 +78,10 @@ STEPS = [
     _long(CrashPoint(f"{CARRIER}.settle", "after")),
     _long(CrashPoint(f"{TRACKING}.service:poll", "after", call=2)),
     # Telling the subscriber.
-    CrashPoint(f"{WEBHOOKS}.store:fan_out", "after", call=2),
+    CrashPoint(f"{WEBHOOKS}.fanning:fan_out", "after", call=2),
     CrashPoint(f"{POSTER}.post", "before"),
     CrashPoint(f"{POSTER}.post", "after"),
-    CrashPoint(f"{WEBHOOKS}.store:record_outcome", "before"),
+    CrashPoint(f"{WEBHOOKS}.outcomes:record", "before"),
 ]
 SENT_BUT_NOT_RECORDED = STEPS[-2:]
 

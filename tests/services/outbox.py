@@ -1,17 +1,20 @@
 """Subscriptions and deliveries as the pump sees them, step by step."""
 
-from collections.abc import Mapping, Sequence
-from datetime import timedelta
+import json
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID, uuid4
 
 import sqlalchemy as sa
 
 from quillpost.accounts.rules import Caller
 from quillpost.accounts.service import tenant
-from quillpost.database.tables import deliveries
+from quillpost.database.event_tables import deliveries, webhook_lanes
 from quillpost.parts import Parts
-from quillpost.webhooks import service, store
-from quillpost.webhooks.telling import Due
+from quillpost.webhooks import fanning, lanes, outcomes, service, store, telling
+from quillpost.webhooks.outcomes import Outcome
+from quillpost.webhooks.telling import START, Ask, Due, Unspeakable
 
 LEASE = timedelta(seconds=60)
 
@@ -24,26 +27,91 @@ def subscribe(parts: Parts, who: Caller, **how: Any) -> store.Webhook:
 
 def fan_out(parts: Parts, most: int = 1_000) -> int:
     with parts.db.work() as tx:
-        return store.fan_out(tx, most=most, now=parts.clock())
+        return fanning.fan_out(tx, most=most, now=parts.clock())
 
 
-def claim(parts: Parts, most: int = 100, flying: Mapping[int, int] | None = None) -> list[Due]:
-    now = parts.clock()
-    with parts.db.work() as tx:
-        return store.claim(tx, most=most, flying=flying, lease=now + LEASE, now=now)
+class Hand:
+    """A pump's, without the air: it holds lanes, and remembers what it has taken from them."""
+
+    def __init__(self, parts: Parts) -> None:
+        self.parts = parts
+        self.id = uuid4()
+        self.lanes: dict[int, lanes.Held] = {}
+        self.taken: set[int] = set()
+
+    def lease(self, most: int = 100) -> list[int]:
+        """The subscriptions whose lanes it got."""
+        now = self.parts.clock()
+        with self.parts.db.work() as tx:
+            leased = lanes.lease(tx, self.id, most=most, until=now + LEASE, now=now)
+        self.lanes |= {held.webhook_id: held for held in leased}
+        return [held.webhook_id for held in leased]
+
+    def read(self, most: int = 100, settled: Collection[Due] = ()) -> list[Due | Unspeakable]:
+        asks = [Ask(held, START, most) for held in self.lanes.values() if held.is_open]
+        with self.parts.db.work() as tx:
+            reading = telling.read(
+                tx,
+                asks if not settled else [],
+                settled=[(self.lanes[due.webhook_id], due.stream) for due in settled],
+                known=list(self.taken),
+                now=self.parts.clock(),
+            )
+        self.taken |= {due.id for due in reading.due}
+        return reading.due
+
+    def record(self, *all_: Outcome) -> list[Outcome]:
+        """Which of them were news."""
+        with self.parts.db.work() as tx:
+            recorded = outcomes.record(tx, self.id, all_, {}, now=self.parts.clock())
+        self.taken -= {each.due.id for each in all_ if each.due.webhook_id not in recorded.put_off}
+        return recorded.news
+
+    def leave(self, hooks: Collection[int] | None = None) -> set[int]:
+        """Which of the lanes, or of all, are left: they were as they had been seen."""
+        seen = {hook: self.lanes[hook].woken for hook in (self.lanes if hooks is None else hooks)}
+        with self.parts.db.work() as tx:
+            left = lanes.leave(tx, self.id, seen, now=self.parts.clock())
+        self.lanes = {hook: held for hook, held in self.lanes.items() if hook not in left}
+        return left
+
+    def look(self) -> set[int]:
+        """The lanes that are still in it."""
+        with self.parts.db.work() as tx:
+            self.lanes = {held.webhook_id: held for held in lanes.look(tx, self.id, list(self.lanes))}
+        return set(self.lanes)
+
+
+_HOLDERS: dict[int, Hand] = {}
+
+
+def claim(parts: Parts, most: int = 100) -> list[Due]:
+    """What may go out now, into the hand of one who has nothing to do with those before."""
+    hand = Hand(parts)
+    hand.lease()
+    found = hand.read(most)
+    hand.record(*(outcomes.give_up(lost) for lost in found if isinstance(lost, Unspeakable)))
+    dues = [due for due in found if isinstance(due, Due)]
+    _HOLDERS.update(dict.fromkeys((due.id for due in dues), hand))
+    busy = {due.webhook_id for due in dues}
+    if set(hand.lanes) - busy:
+        hand.leave(set(hand.lanes) - busy)
+    return dues
 
 
 def settle(parts: Parts, dues: Sequence[Due], status: str = "delivered", **how: Any) -> None:
-    """What came of the attempts."""
-    with parts.db.work() as tx:
-        for due in dues:
-            outcome: dict[str, Any] = {
-                "response_status": 200,
-                "response_body": "",
-                "error": None,
-                "next_at": None,
-            } | how
-            store.record_outcome(tx, due, status=status, now=parts.clock(), **outcome)
+    """What came of the attempts; whoever made them lets go of their lanes."""
+    answered = {"response_status": 200} | how
+    for hand in {_HOLDERS[due.id] for due in dues}:
+        theirs = [due for due in dues if _HOLDERS[due.id] is hand]
+        hand.record(*(Outcome(due, status, **answered) for due in theirs))
+        with parts.db.work() as tx:
+            lanes.hand_back(tx, hand.id, list(hand.lanes), now=parts.clock())
+
+
+def said(due: Due) -> dict[str, Any]:
+    """What it tells."""
+    return dict(json.loads(due.words)["data"])
 
 
 def addressed(parts: Parts, hook: store.Webhook) -> list[str]:
@@ -66,3 +134,31 @@ def delivery_rows(parts: Parts, hook: store.Webhook) -> list[sa.Row[Any]]:
     with parts.db.work() as tx:
         found = sa.select(deliveries).where(deliveries.c.webhook_id == hook.id).order_by(deliveries.c.id)
         return list(tx.execute(found).all())
+
+
+def is_somebody_waiting(parts: Parts) -> bool:
+    """Whether a transaction waits for another's lock."""
+    with parts.db.work() as tx:
+        waiting = "select count(*) from pg_locks where not granted"
+        return bool(tx.execute(sa.text(waiting)).scalar_one() > 0)
+
+
+def lane_row(parts: Parts, hook: store.Webhook) -> sa.Row[Any]:
+    with parts.db.work() as tx:
+        return tx.execute(sa.select(webhook_lanes).where(webhook_lanes.c.webhook_id == hook.id)).one()
+
+
+def waking(parts: Parts, hook: store.Webhook) -> tuple[datetime | None, int]:
+    """When somebody is to look at the lane, and how often it was woken."""
+    row = lane_row(parts, hook)
+    return row.due_at, row.woken
+
+
+def health(parts: Parts, hook: store.Webhook) -> lanes.Health:
+    row = lane_row(parts, hook)
+    return lanes.Health(row.failures, row.troubled_since, row.resting_until)
+
+
+def holder(parts: Parts, hook: store.Webhook) -> tuple[UUID | None, datetime | None]:
+    row = lane_row(parts, hook)
+    return row.leased_by, row.leased_until

@@ -9,14 +9,18 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY, BYTEA, JSONB, UUID
 
 from quillpost.database import Tx
-from quillpost.database.tables import metadata
+from quillpost.database.event_tables import visits
 
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
+
+metadata = visits.metadata
+"""Of all tables; those of events come with it."""
 
 TENANT_TABLES = (
     "accounts", "sub_accounts", "tokens", "mailing_lists", "recipients", "files", "image_templates",
     "message_templates", "orders", "items", "facts", "ledger_moves", "webhooks", "deliveries",
-    "idempotency_keys", "order_counts", "stored_sends", "account_credit", "account_spending",
+    "webhook_replays", "idempotency_keys", "order_counts", "stored_sends", "account_credit",
+    "account_spending", "visits", "automations",
 )  # fmt: skip
 """Parents before their children."""
 
@@ -29,10 +33,14 @@ CHECKED: dict[str, dict[str, object]] = {
     "ledger_moves": {"kind": "authorise", "cents": 1},
     "webhooks": {"status": "active", "verb": "post"},
     "deliveries": {"status": "pending"},
+    "visits": {"kind": "person"},
+    "automations": {"trigger": "list_entry"},
 }
 """Values for the columns that do not take just any."""
 
-CHILDREN = {"orders": "order_id", "mailing_lists": "mailing_list_id", "webhooks": "webhook_id"}
+CHILDREN = {
+    "orders": "order_id", "items": "item_id", "mailing_lists": "mailing_list_id", "webhooks": "webhook_id",
+}  # fmt: skip
 """The column under which other tables know a parent."""
 
 
@@ -57,7 +65,7 @@ def least_row(table: sa.Table, known: dict[str, object]) -> dict[str, object]:
     """What is known, and something in every other column that must be filled."""
     row = {}
     for column in table.columns:
-        if column.identity is not None or column.computed is not None:
+        if column.identity is not None or column.computed is not None or column.server_default is not None:
             continue
         if column.name in known and not (known[column.name] is None and not column.nullable):
             row[column.name] = known[column.name]

@@ -10,7 +10,7 @@ from makers import Build, Clock
 from quillpost import wiring
 from quillpost.fulfilment import production
 from quillpost.live_readiness import Readiness, live_readiness
-from quillpost.wiring import TEST_INDICIA
+from quillpost.worlds import TEST_INDICIA
 
 NOT_PUBLIC = "QUILLPOST_BASE_URL is not a public https address, which QR codes need."
 

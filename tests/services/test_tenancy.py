@@ -24,15 +24,18 @@ WITHOUT_POLICY = {
     "procrastinate_events": "written by the job table's trigger, never read",
 }
 CLOSED = (
-    "batches", "carrier_scans", "received_events", "rate_windows", "procrastinate_workers",
+    "batches", "webhook_lanes", "visit_inbox", "merged_lists", "notices", "scan_news", "news_threads",
+    "notice_refusals",
+    "automation_due", "automation_sent", "deliveries_other", "carrier_scans", "received_events",
+    "rate_windows", "procrastinate_workers",
     "procrastinate_periodic_defers", "alembic_version",
 )  # fmt: skip
 WITH_MODE = (
-    "orders", "items", "facts", "ledger_moves", "webhooks", "deliveries", "order_counts", "stored_sends",
-    "account_credit", "account_spending",
+    "orders", "items", "facts", "ledger_moves", "webhooks", "deliveries", "webhook_replays", "order_counts",
+    "stored_sends", "account_credit", "account_spending", "visits", "automations",
 )  # fmt: skip
-READ_ONLY = ("account_credit", "account_spending")
-"""A tenant sees them and writes them through the ledger alone."""
+READ_ONLY = ("account_credit", "account_spending", "visits")
+"""A tenant sees them; the ledger, or the service, writes them."""
 TABLES = [metadata.tables[name] for name in TENANT_TABLES]
 WITH_SUB_ACCOUNT = [table for table in TABLES if "sub_account_id" in table.c]
 

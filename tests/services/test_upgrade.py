@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -175,8 +176,8 @@ def _way(standing: str) -> list[str]:
     return list(WAY[: WAY.index(standing) + 1])
 
 
-@pytest.fixture
-def old(postgres: EmbeddedPostgres, template: str) -> Iterator[str]:
+@contextmanager
+def database_of_before(postgres: EmbeddedPostgres) -> Iterator[str]:
     """A database as the release before left it, without a row."""
     name = f"old_{next(_numbers)}"
     with psycopg.connect(postgres.conninfo("postgres"), autocommit=True) as admin:
@@ -193,6 +194,12 @@ def old(postgres: EmbeddedPostgres, template: str) -> Iterator[str]:
         engine.dispose()
         yield postgres.conninfo(name)
         admin.execute(f"drop database {name} with (force)")
+
+
+@pytest.fixture
+def old(postgres: EmbeddedPostgres, template: str) -> Iterator[str]:
+    with database_of_before(postgres) as conninfo:
+        yield conninfo
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from quillpost.database.tables import items
 from quillpost.parts import Parts
 from quillpost.ports import PostOutcome
 from quillpost.webhooks import store
+from quillpost.webhooks.air import FIRST_WINDOW
 from quillpost.webhooks.rules import ITEM_STATUS, ORDER_STATUS
 
 
@@ -50,7 +51,7 @@ def test_a_silent_receiver_silences_nobody_else(parts: Parts, owner: Caller) -> 
         await pumping(parts, receivers, lambda: told()["https://lively.example.com"] == 150, release)
         return Counter({"lively": told()["https://lively.example.com"], "silent": silent[0]})
 
-    assert asyncio.run(journey()) == {"lively": 150, "silent": store.SHARE}
+    assert asyncio.run(journey()) == {"lively": 150, "silent": FIRST_WINDOW}
 
 
 def test_a_receiver_that_is_gone_is_told_nothing_more(parts: Parts, owner: Caller) -> None:

@@ -4,20 +4,22 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from outbox import LEASE, addressed, claim, delivery_rows, fan_out, set_columns, settle, subscribe
+from outbox import LEASE, addressed, claim, delivery_rows, fan_out, said, set_columns, settle, subscribe
 from placing import end_review, item_ids, open_account, place
 from receivers import deliver
 
 from makers import Clock
 from quillpost.accounts.rules import Caller
 from quillpost.accounts.service import tenant
-from quillpost.database.tables import webhooks
+from quillpost.database.event_tables import webhooks
 from quillpost.orders.moves import Move, move_items
 from quillpost.orders.records import Order
 from quillpost.orders.rules import ItemStatus
 from quillpost.parts import Parts
+from quillpost.ports import PostOutcome
 from quillpost.webhooks import service, store
-from quillpost.webhooks.rules import ITEM_STATUS, ORDER_STATUS
+from quillpost.webhooks.outcomes import judge
+from quillpost.webhooks.rules import ITEM_STATUS, ORDER_STATUS, RETRY_AFTER
 
 
 @pytest.fixture
@@ -62,7 +64,7 @@ def test_what_happens_before_and_during_a_pause_goes_out_on_resume_in_its_order(
     resume(parts, owner, hook)
     told = []
     while dues := [due for due in claim(parts) if due.webhook_id == hook.id]:
-        told += [due.told.current for due in dues]
+        told += [said(due)["order_item.current_status"] for due in dues]
         settle(parts, dues)
     assert told == ["Processing", "Printed"]
 
@@ -81,14 +83,18 @@ def test_what_is_in_the_air_is_not_sent_again_by_a_pause_and_a_resume(
     assert [due.id for due in claim(parts)] == [flying.id]
 
 
-def test_another_try_comes_no_earlier_for_a_pause_and_a_resume(parts: Parts, owner: Caller) -> None:
+def test_another_try_comes_with_a_resume_and_beside_its_schedule(parts: Parts, owner: Caller) -> None:
     hook = subscribe(parts, owner, type=ORDER_STATUS)
     place(parts, owner)
     fan_out(parts)
     settle(parts, claim(parts), "pending", next_at=parts.clock() + timedelta(hours=1))
     pause(parts, owner, hook)
-    resume(parts, owner, hook)
     assert claim(parts) == []
+    resume(parts, owner, hook)
+    [due] = claim(parts)
+    assert (due.attempts, due.extra_tries) == (1, 1)
+    failed = judge(due, PostOutcome(500), jitter=0, now=parts.clock())
+    assert failed.next_at == parts.clock() + RETRY_AFTER[0], "the schedule has moved on"
 
 
 @pytest.mark.parametrize(
@@ -122,7 +128,7 @@ def test_one_that_was_gone_hears_of_what_happens_after_its_return_alone(parts: P
     resume(parts, owner, hook)
     last = place(parts, owner)
     fan_out(parts)
-    assert [due.told.order_id for due in claim(parts)] == [last.id]
+    assert [said(due)["order.id"] for due in claim(parts)] == [last.id]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from standardwebhooks import Webhook
 from makers import Clock
 from quillpost.accounts.rules import Caller
 from quillpost.accounts.service import tenant
-from quillpost.database.tables import webhooks
+from quillpost.database.event_tables import webhooks
 from quillpost.kit.errors import NotFound, Refused
 from quillpost.parts import Parts
 from quillpost.webhooks import service, store
@@ -120,7 +120,7 @@ def test_samples_wait_for_no_other(parts: Parts, owner: Caller) -> None:
     hook, _ = subscribe(parts, owner)
     events = [send_sample(parts, owner, hook)[0] for _ in range(3)]
     dues = claim(parts)
-    assert {due.told.event_id for due in dues} == set(events)
+    assert {due.event_id for due in dues} == set(events)
     settle(parts, dues)
     with parts.db.work() as tx:
         assert store.read_webhook(tx, hook.id).invoke_count == 3

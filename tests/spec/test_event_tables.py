@@ -1,12 +1,21 @@
-"""The tables of events: their types and their payloads, key for key."""
+"""The tables of events: their types and their payloads, key for key, as samples and as they arrive."""
 
 import json
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
+import psycopg
 import pytest
+from event_sink import Arrived, EventSink, telling
+from scanned import codes_of, count, scan
 
+from direct import TestClient
+from makers import Clock, carry_on, make_account, make_sub_account, person
+from quillpost import wiring
+from quillpost.database.embedded import EmbeddedPostgres
 from quillpost.kit import exact_json
+from quillpost.web import create_app
 from quillpost.webhooks.rules import EVENT_TYPES, data
 from quillpost.webhooks.samples import sample
 
@@ -44,6 +53,19 @@ FLAT_PAYLOAD: dict[str, tuple[type, ...]] = {
 }  # fmt: skip
 
 
+METADATA = {"zeta": 1, "alpha": [True, None, {"ü": "✓ & ="}], "big": 123456789012345678901234567890}
+HOW_MANY = """
+    select count(*) + count(*) filter (where kind = 'item.status' and current = 'Delivered') from facts
+"""
+JANE = {
+    "company": "Doe & Sons",
+    "address2": "Apt 4",
+    "email": "jane@example.com",
+    "phone": "+15125550100",
+    **{f"custom{n}": f"c{n}" for n in range(1, 11)},
+}
+
+
 def payload(event_type: str) -> dict[str, Any]:
     told = sample(event_type, "5f3c", sub_account_id=7, at=datetime(2026, 5, 4, tzinfo=UTC))
     return json.loads(exact_json.write(data(told)))  # type: ignore[no-any-return]
@@ -67,3 +89,103 @@ def test_each_key_of_the_flat_payload(event_type: str, key: str) -> None:
 @pytest.mark.parametrize("event_type", TYPES)
 def test_there_are_no_other_keys(event_type: str) -> None:
     assert set(payload(event_type)) == set(ORDER_PAYLOAD if event_type == TYPES[0] else FLAT_PAYLOAD)
+
+
+@pytest.fixture(scope="module")
+def arrived(
+    postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, list[Arrived]]]:
+    """All that is told of two cards, from their order to the scan of their codes, by each verb: one of a sub
+    account, to somebody of whom much is known and with metadata, one with nothing that is not needed."""
+    name, clock = "told_events_" + tmp_path_factory.getbasetemp().name.replace("-", "_"), Clock()
+    usual = {"home": tmp_path_factory.mktemp("told"), "allow_private_urls": True}
+    with psycopg.connect(postgres.conninfo("postgres"), autocommit=True) as admin, EventSink() as sink:
+        admin.execute(f'create database "{name}" template {template} strategy file_copy')
+        parts = wiring.build(wiring.Settings.model_validate(usual), postgres.conninfo(name), clock=clock.now)
+        with TestClient(create_app(parts), base_url="http://quillpost.test") as http:
+            owner = make_account(parts, http, "owner@example.com")
+            for verb in ("post", "get"):
+                asked = {"url": sink.url(f"/{verb}?key=1"), "type": "*", "verb": verb}
+                assert owner.post("/webhooks", asked).status_code == 201
+            rich = owner.send(
+                recipients=[person(**JANE)],
+                metadata=METADATA,
+                qrcode_url="https://shop.example.com/?to=%FIRST_NAME%",
+                sub_account_id=make_sub_account(parts, owner),
+            ).json()["id"]
+            assert owner.send(qrcode_url=None).status_code == 200
+            carry_on(parts, clock, seconds=60)
+            [code] = codes_of(parts, rich)
+            assert scan(http, code).status_code == 302
+            assert count(parts) == 1
+            with parts.db.work() as tx:
+                events = int(tx.exec_driver_sql(HOW_MANY).scalar_one())
+            with telling(parts):
+                yield {verb: sink.wait(f"/{verb}", events) for verb in ("post", "get")}
+        parts.db.close()
+        admin.execute(f'drop database "{name}" with (force)')
+
+
+def of_type(arrived: dict[str, list[Arrived]], verb: str, event_type: str) -> list[Arrived]:
+    found = [each for each in arrived[verb] if each.type == event_type]
+    assert found
+    return found
+
+
+@pytest.mark.parametrize("event_type", TYPES)
+def test_a_receiver_is_told_exactly_these_keys_with_values_of_their_types(
+    arrived: dict[str, list[Arrived]], event_type: str
+) -> None:
+    table = ORDER_PAYLOAD if event_type == TYPES[0] else FLAT_PAYLOAD
+    for each in of_type(arrived, "post", event_type):
+        assert (each.verb, each.query, each.headers["content-type"]) == ("POST", "key=1", "application/json")
+        assert set(each.message) == {"event_type", "event_id", "data", "timestamp", "date_time"}
+        assert set(each.data) == set(table)
+        assert [key for key, kinds in table.items() if not isinstance(each.data[key], kinds)] == []
+        assert each.headers["webhook-id"] == each.message["event_id"]
+
+
+@pytest.mark.parametrize("event_type", TYPES)
+def test_by_get_the_same_keys_are_parameters(arrived: dict[str, list[Arrived]], event_type: str) -> None:
+    posted = {each.message["event_id"]: each for each in of_type(arrived, "post", event_type)}
+    told = {each.message["event_id"]: each for each in of_type(arrived, "get", event_type)}
+    assert told.keys() == posted.keys()
+    for event_id, each in told.items():
+        assert (each.verb, each.body) == ("GET", b"")
+        assert each.message == in_texts(posted[event_id].message) | {
+            "data": {"key": "1"} | in_texts(posted[event_id].data)
+        }
+
+
+def in_texts(said: dict[str, Any]) -> dict[str, str]:
+    """As parameters have it: nothing for null, and JSON for metadata."""
+    return {
+        name: "" if value is None else exact_json.write(value) if isinstance(value, dict) else str(value)
+        for name, value in said.items()
+        if name != "data"
+    }
+
+
+@pytest.mark.parametrize("event_type", TYPES)
+def test_metadata_is_in_each_event_untouched_or_null(
+    arrived: dict[str, list[Arrived]], event_type: str
+) -> None:
+    told = [each.data["order.metadata"] for each in of_type(arrived, "post", event_type)]
+    # Only the card with metadata was scanned.
+    assert [METADATA in told, None in told] == [True, event_type != TYPES[3]]
+    texts = [each.data["order.metadata"] for each in of_type(arrived, "get", event_type)]
+    written = json.dumps(METADATA, ensure_ascii=False, separators=(",", ":"))
+    assert set(texts) == ({written} if event_type == TYPES[3] else {written, ""})
+
+
+def test_the_person_and_the_scan_are_told_as_they_are(arrived: dict[str, list[Arrived]]) -> None:
+    [scan_told] = of_type(arrived, "post", TYPES[3])
+    data = scan_told.data
+    assert {
+        f"recipient.{name}".replace("custom", "custom_"): text for name, text in JANE.items()
+    }.items() <= data.items()
+    assert (data["order_item.scans"], data["order_item.current_status"]) == (1, "Delivered")
+    assert data["order_item.previous_status"] is None
+    assert data["qrcode.url"] == "https://shop.example.com/?to=Jane"
+    [delivered] = [each.data for each in of_type(arrived, "post", TYPES[2]) if each.data["order.metadata"]]
+    assert (delivered["order_item.scans"], delivered["order_item.delivery_date"]) == (0, "2026-05-04")

@@ -1,11 +1,14 @@
 """Removing a sub account: not while it is needed, and never its history."""
 
+from collections.abc import Sequence
 from datetime import datetime
 
 import sqlalchemy as sa
 
+from quillpost.accounts.automated import refuse_while_automated
 from quillpost.accounts.sub_accounts import lock_sub_account
 from quillpost.database import Tx
+from quillpost.database.event_tables import automations, webhooks
 from quillpost.database.tables import (
     HELD_BACK,
     files,
@@ -17,16 +20,16 @@ from quillpost.database.tables import (
     stored_sends,
     sub_accounts,
     tokens,
-    webhooks,
 )
 from quillpost.kit.errors import Refused
 
 MOST_NAMED = 5
 
-BELONGINGS = {
-    "mailing list": mailing_lists,
-    "image template": image_templates,
-    "message template": message_templates,
+BELONGINGS: dict[str, tuple[sa.Table, Sequence[sa.ColumnElement[bool]]]] = {
+    # What the service itself keeps there goes with the sub account.
+    "mailing list": (mailing_lists, [mailing_lists.c.kept_for.is_(None)]),
+    "image template": (image_templates, []),
+    "message template": (message_templates, []),
 }
 HISTORY = (orders, files, ledger_moves)
 
@@ -39,6 +42,7 @@ def remove_sub_account(tx: Tx, sub_account_id: int, *, now: datetime) -> None:
     lock_sub_account(tx, sub_account_id, for_removal=True)
     _refuse_while_orders_wait(tx, sub_account_id)
     _refuse_while_it_owns_something(tx, sub_account_id)
+    refuse_while_automated(tx, automations.c.sub_account_id == sub_account_id, what="sub account")
     if _has_history(tx, sub_account_id):
         _retire(tx, sub_account_id, now=now)
     else:
@@ -64,8 +68,10 @@ def _refuse_while_it_owns_something(tx: Tx, sub_account_id: int) -> None:
     counts = tx.execute(
         sa.select(
             *(
-                sa.select(sa.func.count()).where(table.c.sub_account_id == sub_account_id).scalar_subquery()
-                for table in BELONGINGS.values()
+                sa.select(sa.func.count())
+                .where(table.c.sub_account_id == sub_account_id, *own)
+                .scalar_subquery()
+                for table, own in BELONGINGS.values()
             )
         )
     ).one()
@@ -87,7 +93,8 @@ def _retire(tx: Tx, sub_account_id: int, *, now: datetime) -> None:
         .where(tokens.c.sub_account_id == sub_account_id, tokens.c.revoked_at.is_(None))
         .values(revoked_at=now)
     )
-    tx.execute(sa.delete(webhooks).where(webhooks.c.sub_account_id == sub_account_id))
+    for table in (webhooks, automations, mailing_lists):
+        tx.execute(sa.delete(table).where(table.c.sub_account_id == sub_account_id))
     tx.execute(
         sa.delete(stored_sends).where(
             stored_sends.c.sub_account_id == sub_account_id, stored_sends.c.sent_at.is_(None)

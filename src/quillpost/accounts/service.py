@@ -60,8 +60,16 @@ def authenticate(db: Database, token: str, *, limit: int) -> tuple[Caller, Allow
 
 def count_stranger(db: Database, address: str, *, limit: int) -> Allowance:
     """One more call from a network address that shows no good token."""
+    return _counted(db, f"address:{network_of(address)}", limit)
+
+
+def count_hook(db: Database, list_id: int, *, limit: int) -> Allowance:
+    """One more call by the key of this mailing list, whichever key that is now."""
+    return _counted(db, f"list:{list_id}", limit)
+
+
+def _counted(db: Database, key: str, limit: int) -> Allowance:
     with db.anonymous() as tx:
-        key = f"address:{network_of(address)}"
         row = tx.execute(COUNT, {"key": key, "seconds": WINDOW_SECONDS}).one()
     return Allowance(limit, row.used, row.resets_in)
 

@@ -14,13 +14,19 @@ from quillpost.api.answers import answer
 from quillpost.api.docs import SHAPES
 from quillpost.api.examples import restore_nulls
 from quillpost.api.links import add_links
+from quillpost.api.told import add_events
 
 ABOUT = """Printed direct mail on demand: this message, in this handwriting, on this piece, to these people.
 
 Every call carries `Authorization: Bearer <token>`. Failures have one shape: `{"message": "..."}`, and
 validation adds `errors` with every fault under the dotted path of its field. `Idempotency-Key` on a POST
 makes it safe to repeat. Every answer carries `X-Request-Id`, `X-RateLimit-Limit` and
-`X-RateLimit-Remaining`. HEAD answers wherever GET does, and OPTIONS names the methods of a path."""
+`X-RateLimit-Remaining`. HEAD answers wherever GET does, and OPTIONS names the methods of a path.
+
+Outside of `/api/v2`, and without a token: `POST /hooks/lists/{api_key}` puts people on the list that has this
+`api_key`. It takes one or many, as JSON or a form, by the names that CRMs, shops and other tools use, and
+answers `[{"id": 41, "mailing_list_id": 12, "email": "jane@example.com", "result": "added", "ignored": []}]`.
+`result` is `added`, `changed`, `unchanged` or, with an `error`, `refused`. An unknown key is 404."""
 
 REFERENCE = re.compile(r'"#/components/schemas/([^"]+)"')
 
@@ -53,6 +59,7 @@ def draw(routes: Sequence[BaseRoute]) -> dict[str, Any]:
     components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     drawn["security"] = [{"token": []}]
     _remove_foreign_failures(drawn)
+    add_events(drawn)
     _remove_leftovers(drawn)
     _allow_blanks(drawn)
     drawn = _with_whole_numbers(drawn)

@@ -66,7 +66,7 @@ def add_recipient(tx: Tx, list_id: int, row: Row, *, clock: Clock) -> Recipient:
     _require_barring(*joining)
     if _there(tx, [joining]):
         raise Invalid({"address": [ALREADY_THERE]})
-    [added] = _store(tx, [joining], now=clock())
+    [added] = store_new(tx, [joining], now=clock())
     return added
 
 
@@ -103,7 +103,7 @@ def add_many(tx: Tx, rows: Sequence[tuple[int | None, Row]], *, clock: Clock) ->
         if door in taken:
             judged[place] = Refusal(f"address: {ALREADY_THERE}")
         taken.add(door)
-    stored = iter(_store(tx, [one for one in judged if not isinstance(one, Refusal)], now=clock()))
+    stored = iter(store_new(tx, [one for one in judged if not isinstance(one, Refusal)], now=clock()))
     return [one if isinstance(one, Refusal) else next(stored) for one in judged]
 
 
@@ -115,17 +115,18 @@ def _judge(list_id: int | None, row: Row, lists: Mapping[int, MailingList]) -> J
         return Refusal(UNKNOWN_LIST)
     for field, sentences in faults.items():
         return Refusal(f"{field}: {sentences[0]}")
-    if _bars_nobody(lists[list_id], person):
+    if bars_nobody(lists[list_id], person):
         return Refusal(f"address: {BARS_NOBODY}")
     return lists[list_id], person
 
 
-def _bars_nobody(into: MailingList, person: Person) -> bool:
+def bars_nobody(into: MailingList, person: Person) -> bool:
+    """Whether someone would be on a suppression list in vain."""
     return into.is_suppression_list and not person.can_be_barred
 
 
 def _require_barring(into: MailingList, person: Person) -> None:
-    if _bars_nobody(into, person):
+    if bars_nobody(into, person):
         raise Invalid({"address": [BARS_NOBODY]})
 
 
@@ -145,7 +146,7 @@ def _there(tx: Tx, people: Iterable[Joining]) -> set[tuple[int, str]]:
     return {(list_id, key) for list_id, key in found}
 
 
-def _store(tx: Tx, people: Sequence[Joining], *, now: datetime) -> list[Recipient]:
+def store_new(tx: Tx, people: Sequence[Joining], *, now: datetime) -> list[Recipient]:
     """Their ids follow their order. The lists are in our hands, so whoever is new on them is one of these."""
     if not people:
         return []

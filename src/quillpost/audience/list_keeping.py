@@ -1,13 +1,13 @@
 """Making, changing, merging and ending mailing lists."""
 
 import secrets
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
+from quillpost.accounts.automated import refuse_while_automated
 from quillpost.accounts.rules import Caller
 from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.audience.lists import (
@@ -20,21 +20,14 @@ from quillpost.audience.lists import (
     update_list,
 )
 from quillpost.database import Tx
-from quillpost.database.tables import HELD_BACK, recipients, webhooks
+from quillpost.database.event_tables import automations, webhooks
+from quillpost.database.limits import past_the_limits
+from quillpost.database.tables import HELD_BACK, recipients
 from quillpost.kit import tokens
 from quillpost.kit.errors import Invalid, NotFound, Refused
 from quillpost.kit.sealing import Sealer
 from quillpost.kit.times import Clock
 
-# Orders and subscriptions of the other mode are not the caller's to see, but both modes share the lists; and
-# the whole account may listen to a list of a sub account.
-_PAST_THE_LIMITS = sa.text(
-    """select current_setting('app.mode') as mode, current_setting('app.sub_account_id') as sub_account,
-              set_config('app.mode', '', true), set_config('app.sub_account_id', '', true)"""
-)
-_BACK_TO_THE_LIMITS = sa.text(
-    "select set_config('app.mode', :mode, true), set_config('app.sub_account_id', :sub_account, true)"
-)
 _WAITING_ORDER = sa.text(
     """select id from orders
         where status = any(:held_back) and mailing_list_ids @> array[cast(:list as bigint)]
@@ -49,6 +42,29 @@ _UNDER_WAY_TO = sa.text(
     """update orders set mailing_list_ids = array_replace(mailing_list_ids, :source, :target)
         where status in ('processing', 'printing') and mailing_list_ids @> array[cast(:source as bigint)]"""
 )
+
+_COUNTS_TOGETHER = sa.text(
+    """
+    update mailing_lists l
+       set total_sends = l.total_sends + s.total_sends, last_send = greatest(l.last_send, s.last_send),
+           total_scans = l.total_scans + s.total_scans, unique_scans = l.unique_scans + s.unique_scans,
+           last_scan = greatest(l.last_scan, s.last_scan)
+      from mailing_lists s where l.id = :target and s.id = :source
+    """
+)
+_NOTE_MERGED = sa.text("select note_merged_list(:source, :target)")
+
+_GIVE_KEYS = sa.text(
+    """
+    update mailing_lists l set key_digest = new.digest, key_sealed = new.sealed
+      from unnest(cast(:ids as bigint[]), cast(:digests as bytea[]), cast(:sealed as bytea[]))
+           as new (id, digest, sealed)
+     where l.id = new.id
+    """
+)
+
+# To the automations of the other list they are no newcomers.
+_MERGING = sa.text("select set_config('app.merging', :is_it, true)")
 
 # Whoever is on the other list already: by address, or by e-mail where neither has one.
 _DROP_ADDRESSES_THERE = sa.text(
@@ -115,6 +131,8 @@ def change_list(
     """
     known = _locked(tx, list_id, against_sends=True)
     values = dict(changes)
+    if known.kept_for is not None:
+        _require_the_same(known, values)
     if values.get("is_suppression_list") and not known.is_suppression_list:
         _require_unused(tx, list_id)
         _require_that_all_bar(tx, list_id)
@@ -136,6 +154,16 @@ def rotate_key(tx: Tx, sealer: Sealer, list_id: int, *, now: datetime) -> Mailin
     _locked(tx, list_id)
     update_list(tx, list_id, _new_key(sealer, list_id) | {"updated_at": now})
     return read_list(tx, list_id)
+
+
+def give_keys(tx: Tx, sealer: Sealer, list_ids: Sequence[int]) -> None:
+    """Keys for lists that nobody has made: each has one, whoever made it."""
+    if not list_ids:
+        return
+    keys = [_new_key(sealer, list_id) for list_id in list_ids]
+    columns = {"digests": "key_digest", "sealed": "key_sealed"}
+    values = {name: [key[column] for key in keys] for name, column in columns.items()}
+    tx.execute(_GIVE_KEYS, {"ids": list_ids, **values})
 
 
 def key_of(sealer: Sealer, mailing_list: MailingList) -> str:
@@ -167,15 +195,19 @@ def merge_lists(tx: Tx, source_id: int, target_id: int, *, clock: Clock) -> Mail
     source, target, now = found[source_id], found[target_id], clock()
     if target.is_suppression_list != source.is_suppression_list:
         raise Invalid({"into": ["A suppression list is merged with suppression lists alone."]})
-    _require_unused(tx, source_id)
+    _require_no_order_waits(tx, source_id)
+    _move_automations(tx, source, target, now=now)
     for drop in (_DROP_ADDRESSES_THERE, _DROP_EMAILS_THERE):
         tx.execute(drop, {"source": source_id, "target": target_id})
+    tx.execute(_MERGING, {"is_it": "yes"})
     tx.execute(
         sa.update(recipients)
         .where(recipients.c.mailing_list_id == source_id)
         .values(mailing_list_id=target_id, sub_account_id=target.sub_account_id, updated_at=now)
     )
+    tx.execute(_MERGING, {"is_it": ""})
     _move_listeners(tx, source_id, target_id, now=now)
+    _move_counts(tx, source_id, target_id)
     delete_list(tx, source_id)
     update_list(tx, target_id, {"updated_at": now})
     return read_list(tx, target_id)
@@ -209,17 +241,33 @@ def _home(tx: Tx, who: Caller, sub_account_id: int | None) -> int | None:
     return home
 
 
-@contextmanager
-def _past_the_limits(tx: Tx) -> Iterator[None]:
-    """Meanwhile the transaction sees all of the account. A failure ends it anyway."""
-    was = tx.execute(_PAST_THE_LIMITS).one()
-    yield
-    tx.execute(_BACK_TO_THE_LIMITS, {"mode": was.mode, "sub_account": was.sub_account})
+def _move_automations(tx: Tx, source: MailingList, target: MailingList, *, now: datetime) -> None:
+    """Those of the one list are the other's from now on. One that is switched on must be able to use it."""
+    if target.sub_account_id is not None:
+        refuse_while_automated(
+            tx,
+            automations.c.mailing_list_id == source.id,
+            automations.c.sub_account_id.is_distinct_from(target.sub_account_id),
+            what="list, and cannot use the other",
+        )
+    with past_the_limits(tx):
+        tx.execute(
+            sa.update(automations)
+            .where(automations.c.mailing_list_id == source.id)
+            .values(mailing_list_id=target.id, updated_at=now)
+        )
+
+
+def _move_counts(tx: Tx, source_id: int, target_id: int) -> None:
+    """What was sent to the one, and scanned of it, counts for the other; so does what is scanned later."""
+    these = {"source": source_id, "target": target_id}
+    tx.execute(_COUNTS_TOGETHER, these)
+    tx.execute(_NOTE_MERGED, these)
 
 
 def _move_listeners(tx: Tx, source_id: int, target_id: int, *, now: datetime) -> None:
     """Whoever listens to the one list listens to the other, and is told of mail under way to the one."""
-    with _past_the_limits(tx):
+    with past_the_limits(tx):
         tx.execute(
             sa.update(webhooks)
             .where(webhooks.c.mailing_list_id == source_id)
@@ -229,10 +277,25 @@ def _move_listeners(tx: Tx, source_id: int, target_id: int, *, now: datetime) ->
 
 
 def _require_unused(tx: Tx, list_id: int) -> None:
-    with _past_the_limits(tx):
+    _require_no_order_waits(tx, list_id)
+    refuse_while_automated(tx, automations.c.mailing_list_id == list_id, what="list")
+
+
+def _require_no_order_waits(tx: Tx, list_id: int) -> None:
+    """Orders of the other mode are not the caller's to see, but both modes share the lists."""
+    with past_the_limits(tx):
         order_id = tx.execute(_WAITING_ORDER, {"list": list_id, "held_back": list(HELD_BACK)}).scalar()
     if order_id is not None:
         raise Refused(f"Order {order_id} waits to be sent to this list: cancel it first, or let it go.")
+
+
+def _require_the_same(known: MailingList, values: Mapping[str, Any]) -> None:
+    """A list that the service keeps stays what it is, and where: scans go on filling it."""
+    fixed = ("type", "sub_account_id", "is_suppression_list")
+    changed = [name for name in fixed if name in values and values[name] != getattr(known, name)]
+    if changed:
+        told = "The service keeps this list of scanned codes: merge it into one of your own to change this."
+        raise Invalid({name: [told] for name in changed})
 
 
 def _require_that_all_bar(tx: Tx, list_id: int) -> None:

@@ -37,6 +37,8 @@ class MailingList:
     key_sealed: bytes | None
     created_at: datetime
     updated_at: datetime
+    kept_for: str | None
+    """In which mode the service keeps whoever scanned a code here; nothing: it is the sender's own list."""
 
 
 _COLUMNS = [mailing_lists.c[field.name] for field in fields(MailingList)]

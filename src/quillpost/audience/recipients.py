@@ -1,6 +1,6 @@
 """People on mailing lists: what is known of one, and the queries that read them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from operator import attrgetter
@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from quillpost.audience.lists import MailingList
-from quillpost.audience.rules import CUSTOM, TEXTS, Person, Whereabouts
+from quillpost.audience.rules import CUSTOM, TEXTS, Person, Whereabouts, street_of
 from quillpost.database import Tx
 from quillpost.database.paging import OLDEST_FIRST, Sorting, read_page
 from quillpost.database.tables import mailing_lists, recipients
@@ -34,6 +34,26 @@ class Recipient:
 
 
 _SELECT = sa.select(recipients)
+# Thousands may have one e-mail, such as none@example.com: of those with other streets two are enough to know
+# that there are several.
+_AT = sa.text(
+    """
+    with asked as (select distinct lower(email) as key from unnest(cast(:emails as text[])) as email)
+    select * from recipients where id in (
+        select r.id from unnest(cast(:keys as text[])) as asked (key)
+          join recipients r on r.mailing_list_id = :list and r.address_key = asked.key
+         union
+        select r.id from asked join recipients r on r.account_id = :account and r.email_key = asked.key
+         where r.mailing_list_id = :list
+           and (r.address_key is null or split_part(r.address_key, '|', 1) = any(:streets))
+         union
+        select r.id from asked cross join lateral (
+            select id from recipients
+             where account_id = :account and email_key = asked.key and mailing_list_id = :list
+             order by id limit 2) r)
+     order by id
+    """
+)
 _fields_of, _custom_of = attrgetter(*PERSON), attrgetter(*CUSTOM)
 
 
@@ -127,6 +147,17 @@ def those_at(
     if email is not None:
         wanted.append(_has_email(email))
     rows = tx.execute(_SELECT.where(*wanted).order_by(recipients.c.id).limit(most))
+    return [_recipient(row) for row in rows]
+
+
+def recipients_at(
+    tx: Tx, mailing_list: MailingList, *, keys: Sequence[str], emails: Sequence[str]
+) -> list[Recipient]:
+    """Those of a list who have one of these addresses; of those who have one of these e-mails, each without
+    an address or in one of these streets, and whether there are several; oldest first."""
+    streets = sorted({street_of(key) for key in keys})
+    asked = {"keys": keys, "emails": emails, "streets": streets}
+    rows = tx.execute(_AT, {"account": mailing_list.account_id, "list": mailing_list.id, **asked})
     return [_recipient(row) for row in rows]
 
 

@@ -276,6 +276,11 @@ def _day(text: str | None, path: str, faults: Faults) -> date | None:
     return None
 
 
+def street_of(address_key: str) -> str:
+    """The part of an address's key that says the street and the house."""
+    return address_key.split("|", 1)[0]
+
+
 def _address_key(given: Mapping[str, str | None], country: str) -> str | None:
     """The same for two spellings of one address that differ in case, spacing and punctuation.
 

@@ -7,22 +7,23 @@ import shutil
 import socket
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Literal
 
 import sqlalchemy as sa
 
 from quillpost import wiring
 from quillpost.carriers import live_carrier
+from quillpost.cli.findings import Finding
+from quillpost.cli.notice_checks import check_mail, check_notices, check_texts
 from quillpost.cli.outsider import DIRECT
 from quillpost.composition.studio import Studio
 from quillpost.database import Tx
 from quillpost.database.engine import administrator
+from quillpost.database.event_tables import webhooks
 from quillpost.database.postgres_binaries import OLDEST_MAJOR
 from quillpost.database.schema import WORKER, state
-from quillpost.database.tables import orders, webhooks
+from quillpost.database.tables import orders
 from quillpost.fulfilment.partner_names import is_another
 from quillpost.fulfilment.rules import reference
 from quillpost.fulfilment.shown import BatchFilter, list_batches
@@ -33,10 +34,12 @@ from quillpost.kit.sealing import SealBroken
 from quillpost.live_readiness import live_readiness
 from quillpost.orders.pieces import DISPLAY_TYPES
 from quillpost.orders.rules import OrderStatus
+from quillpost.outbound import allowed_places
 from quillpost.ports import CarrierDown, PartnerDown
 from quillpost.pricing.store import tariff_on
 from quillpost.print_partner import hook_secrets, partner_shown, reach
 from quillpost.webhooks.service import unseal
+from quillpost.worlds import zone_of
 
 GIGABYTE = 10**9
 LITTLE_DISK, TOO_LITTLE_DISK = 2 * GIGABYTE, GIGABYTE // 5
@@ -58,16 +61,6 @@ WORKERS = sa.text(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One line of the doctor's table."""
-
-    subject: str
-    verdict: Literal["ok", "warning", "broken"]
-    what: str
-    advice: str = ""
-
-
 def is_new(settings: wiring.Settings) -> bool:
     """Whether nothing was ever started here. A check-up does not create what it came to look at."""
     return settings.database_url is None and not (settings.home / "postgres").exists()
@@ -83,6 +76,8 @@ def without_database(settings: wiring.Settings) -> Iterator[Finding]:
     yield from check_readiness(settings)
     yield from check_printer(settings)
     yield from check_carrier(settings)
+    yield from check_mail(settings)
+    yield check_texts(settings)
 
 
 def check_home(settings: wiring.Settings) -> Finding:
@@ -173,7 +168,8 @@ def check_press(settings: wiring.Settings) -> Iterator[Finding]:
     for subject, read, used in (
         ("templates", wiring.pieces_of, settings.templates or "as shipped"),
         ("output profile", wiring.intent_of, settings.output_profile or "sRGB"),
-        ("time zone", wiring.zone_of, settings.timezone),
+        ("time zone", zone_of, settings.timezone),
+        ("allowed hosts", allowed_places, settings.allowed_hosts or "none"),
     ):
         try:
             read(settings)
@@ -254,6 +250,7 @@ def with_database(settings: wiring.Settings, conninfo: str, *, now: datetime) ->
             yield check_batches(tx, settings)
             yield check_paused(tx)
             yield check_webhooks(tx)
+            yield check_notices(tx, now=now)
     except sa.exc.DBAPIError as fault:
         reason = str(fault.orig).strip().splitlines()[0]
         yield Finding("database", "broken", f"it refused an answer: {reason}", "Read PostgreSQL's log.")

@@ -8,7 +8,8 @@ from rich.table import Table
 from rich.text import Text
 
 from quillpost import wiring
-from quillpost.cli.checkup import Finding, is_new, with_database, without_database
+from quillpost.cli.checkup import is_new, with_database, without_database
+from quillpost.cli.findings import Finding
 from quillpost.cli.ground import schema_of, upgrade
 from quillpost.kit.errors import NotReady, QuillpostError
 

@@ -1,21 +1,27 @@
 """The first minute: an account, a test token, a receiver that is subscribed, and what to paste."""
 
 import json
+import re
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 from rich.console import Console
 
 from quillpost import wiring
 from quillpost.accounts import service as accounts
-from quillpost.accounts.rules import Caller
-from quillpost.database.tables import webhooks as webhooks_table
+from quillpost.database.event_tables import webhooks as webhooks_table
+from quillpost.kit.sealing import SealBroken
+from quillpost.outbound import own_place
 from quillpost.parts import Parts
 from quillpost.webhooks import service as webhooks
+from quillpost.webhooks import store
 
 EMAIL, NAME = "you@example.com", "First Account"
+DESCRIPTION = "Receiver page"
+RECEIVER = re.compile(r"/receiver/[0-9a-f]{24}/hook$")
 
 FIRST_SEND = {
     "recipients": [
@@ -75,9 +81,10 @@ def prepare_welcome(settings: wiring.Settings, conninfo: str) -> Welcome:
     parts = wiring.build(settings, conninfo)
     try:
         token = _token(settings.home.absolute() / "first-token", parts)
-        receiver_url = f"{parts.base_url}/receiver/{parts.receiver_key}"
-        _subscribe(parts, token, f"{receiver_url}/hook")
-        return Welcome(parts.base_url, token, receiver_url)
+        page = f"/receiver/{parts.receiver_key}"
+        host, port = own_place(settings)
+        _subscribe(parts, token, f"http://{host}:{port}{page}/hook")
+        return Welcome(parts.base_url, token, parts.base_url + page)
     finally:
         parts.db.close()
 
@@ -104,18 +111,27 @@ def _is_good(parts: Parts, token: str) -> bool:
 
 
 def _subscribe(parts: Parts, token: str, url: str) -> None:
+    """One subscription of the receiver page, to where it is now: of earlier ones, for another port or under
+    another key, the first that still can be signed for moves along, and the others end."""
     who, _ = accounts.authenticate(parts.db, token, limit=parts.limits.calls_a_minute)
     with parts.db.transaction(accounts.tenant(who)) as tx:
-        if not _is_subscribed(tx, who, url):
+        rows = tx.execute(sa.select(webhooks_table).where(webhooks_table.c.description == DESCRIPTION))
+        ours = sorted((row for row in rows if RECEIVER.search(row.url)), key=lambda row: row.url != url)
+        kept = next((row for row in ours if _can_be_signed_for(parts, row)), None)
+        for row in ours:
+            if row is not kept:
+                store.delete_webhook(tx, row.id)
+        if kept is None:
             webhooks.subscribe(
-                tx, who, parts.sealer, url=url, type="*", description="Receiver page", now=parts.clock()
+                tx, who, parts.sealer, url=url, type="*", description=DESCRIPTION, now=parts.clock()
             )
+        elif kept.url != url:
+            webhooks.change(tx, who, kept.id, {"url": url}, now=parts.clock())
+            webhooks.resume(tx, kept.id, now=parts.clock())
 
 
-def _is_subscribed(tx: sa.Connection, who: Caller, url: str) -> bool:
-    found = tx.execute(
-        sa.select(webhooks_table.c.id).where(
-            webhooks_table.c.account_id == who.account_id, webhooks_table.c.url == url
-        )
-    )
-    return found.first() is not None
+def _can_be_signed_for(parts: Parts, row: sa.Row[Any]) -> bool:
+    try:
+        return bool(webhooks.unseal(parts.sealer, row.id, bytes(row.secret_sealed)))
+    except SealBroken:
+        return False

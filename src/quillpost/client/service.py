@@ -2,6 +2,7 @@
 
 from typing import Literal, NotRequired, TypedDict, Unpack
 
+from quillpost.client.automations import Automations
 from quillpost.client.calls import Ask, How, Resource, Wire, operation
 from quillpost.client.handwriting_styles import HandwritingStyles
 from quillpost.client.image_templates import ImageTemplates
@@ -84,6 +85,7 @@ class Service(Resource[How]):
         self.message_templates: MessageTemplates[How] = MessageTemplates(wire)
         self.sub_accounts: SubAccounts[How] = SubAccounts(wire)
         self.webhooks: Webhooks[How] = Webhooks(wire)
+        self.automations: Automations[How] = Automations(wire)
         self.handwriting_styles: HandwritingStyles[How] = HandwritingStyles(wire)
         self.print_room: PrintRoom[How] = PrintRoom(wire)
 

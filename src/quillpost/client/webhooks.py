@@ -1,5 +1,6 @@
-"""Subscriptions to events."""
+"""Subscriptions to events, and what they were told."""
 
+from datetime import datetime
 from typing import Literal, TypedDict, Unpack
 
 from quillpost.client.answers import Message
@@ -20,6 +21,9 @@ class Webhook(TypedDict):
     mode: str
     description: str | None
     status: str
+    failing_since: str | None
+    last_error: str | None
+    previous_secret_until: str | None
     invoke_count: int
     created_at: str
     updated_at: str
@@ -31,10 +35,43 @@ class WebhookCreated(Webhook):
     secret: str
 
 
+class WebhookRotated(WebhookCreated):
+    """The subscription with its new secret; until `previous_secret_until` the one before signs too."""
+
+
 class WebhookTried(TypedDict):
     message: str
     event_id: str
     event_type: str
+
+
+class Delivery(TypedDict):
+    id: int
+    event_id: str
+    event_type: str
+    url: str
+    status: str
+    attempts: int
+    request_body: str | None
+    response_status: int | None
+    response_body: str | None
+    error: str | None
+    created_at: str
+    next_attempt_at: str | None
+    waits_for: int | None
+    delivered_at: str | None
+
+
+ReplayAccepted = TypedDict(
+    "ReplayAccepted", {"message": str, "from": str, "to": str, "events": int, "truncated": bool}
+)
+
+
+class DeliveryFilter(TypedDict, total=False):
+    items_per_page: int
+    page: int
+    status: Literal["pending", "delivered", "failed"]
+    event_type: EventType
 
 
 class WebhookFilter(TypedDict, total=False):
@@ -90,9 +127,12 @@ class Webhooks(Resource[How]):
         return Ask(webhook_id)
 
     @operation("POST /webhooks/{webhook_id}/test")
-    def test(self, webhook_id: Id, *, idempotency_key: str | None = None) -> Ask[WebhookTried]:
-        """Have an example event delivered."""
-        return Ask(webhook_id, idempotency_key=idempotency_key)
+    def test(
+        self, webhook_id: Id, *, event_type: str | None = None, idempotency_key: str | None = None
+    ) -> Ask[WebhookTried]:
+        """Have an example event delivered; of a subscription to all, of whichever type you like."""
+        body = None if event_type is None else {"event_type": event_type}
+        return Ask(webhook_id, body=body, idempotency_key=idempotency_key)
 
     @operation("POST /webhooks/{webhook_id}/pause")
     def pause(self, webhook_id: Id, *, idempotency_key: str | None = None) -> Ask[Webhook]:
@@ -103,3 +143,35 @@ class Webhooks(Resource[How]):
     def resume(self, webhook_id: Id, *, idempotency_key: str | None = None) -> Ask[Webhook]:
         """Deliver again, what was held back included."""
         return Ask(webhook_id, idempotency_key=idempotency_key)
+
+    @operation("POST /webhooks/{webhook_id}/rotate-secret")
+    def rotate_secret(self, webhook_id: Id, *, idempotency_key: str | None = None) -> Ask[WebhookRotated]:
+        """Change the secret. Keep the new one: it is shown this once. The old one signs too for a day."""
+        return Ask(webhook_id, idempotency_key=idempotency_key)
+
+    @operation("POST /webhooks/{webhook_id}/replay")
+    def replay(
+        self,
+        webhook_id: Id,
+        from_: datetime | str,
+        to: datetime | str | None = None,
+        *,
+        idempotency_key: str | None = None,
+    ) -> Ask[ReplayAccepted]:
+        """Have everything that happened from then until `to`, or until now, delivered again."""
+        return Ask(webhook_id, body={"from": from_, "to": to}, idempotency_key=idempotency_key)
+
+    @listing("/webhooks/{webhook_id}/deliveries")
+    def deliveries(self, webhook_id: Id, **only: Unpack[DeliveryFilter]) -> Ask[Delivery]:
+        """What the subscription was told, and what waits, newest first."""
+        return Ask(webhook_id, query=only)
+
+    @operation("GET /webhooks/{webhook_id}/deliveries/{delivery_id}")
+    def delivery(self, webhook_id: Id, delivery_id: Id) -> Ask[Delivery]:
+        """One delivery: what was sent, and what the receiver said."""
+        return Ask(webhook_id, delivery_id)
+
+    @operation("POST /webhooks/{webhook_id}/deliveries/{delivery_id}/retry")
+    def retry(self, webhook_id: Id, delivery_id: Id, *, idempotency_key: str | None = None) -> Ask[Delivery]:
+        """Have it sent now; one that arrived goes again, as another delivery of the same event."""
+        return Ask(webhook_id, delivery_id, idempotency_key=idempotency_key)

@@ -8,9 +8,11 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
+from quillpost.accounts.automated import refuse_while_automated
 from quillpost.accounts.rules import Caller
 from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.database import Tx
+from quillpost.database.event_tables import automations
 from quillpost.database.tables import HELD_BACK, image_templates, message_templates, orders
 from quillpost.kit.errors import NotFound, Refused
 from quillpost.kit.paging import Page, PageRequest
@@ -101,17 +103,19 @@ def home_of(tx: Tx, who: Caller, sub_account_id: int | None) -> int | None:
     return home
 
 
-def find_image_template(tx: Tx, template_id: int) -> ImageTemplate:
-    """The template that a body names: unknown and another's answer alike."""
-    found = _first(tx, image_templates, template_id)
+def find_image_template(tx: Tx, template_id: int, *, held: bool = False) -> ImageTemplate:
+    """The template that a body names: unknown and another's answer alike; `held`, it stays until this
+    transaction ends."""
+    found = _first(tx, image_templates, template_id, held=held)
     if found is None:
         raise Refused("Image Template does not exist")
     return ImageTemplate.of(found)
 
 
-def find_message_template(tx: Tx, template_id: int) -> MessageTemplate:
-    """The template that a body names: unknown and another's answer alike."""
-    found = _first(tx, message_templates, template_id)
+def find_message_template(tx: Tx, template_id: int, *, held: bool = False) -> MessageTemplate:
+    """The template that a body names: unknown and another's answer alike; `held`, it stays until this
+    transaction ends."""
+    found = _first(tx, message_templates, template_id, held=held)
     if found is None:
         raise Refused("Message Template does not exist")
     return MessageTemplate.of(found)
@@ -172,18 +176,23 @@ def update_message_template(
 
 
 def delete_image_template(tx: Tx, template_id: int) -> None:
-    """Its image stays: orders may print it. Refused while an order that waits names the template."""
-    _delete(tx, image_templates, template_id, orders.c.image_template_id)
+    """Its image stays: orders may print it. Refused while an order that waits, or an automation that is
+    switched on, names the template."""
+    _delete(tx, image_templates, template_id, "image_template_id")
 
 
 def delete_message_template(tx: Tx, template_id: int) -> None:
-    """Refused while an order that waits names it."""
-    _delete(tx, message_templates, template_id, orders.c.message_template_id)
+    """Refused while an order that waits, or an automation that is switched on, names it."""
+    _delete(tx, message_templates, template_id, "message_template_id")
 
 
-def _first(tx: Tx, table: sa.Table, template_id: int, *, locked: bool = False) -> sa.Row[Any] | None:
+def _first(
+    tx: Tx, table: sa.Table, template_id: int, *, locked: bool = False, held: bool = False
+) -> sa.Row[Any] | None:
     query = sa.select(table).where(table.c.id == template_id)
-    return tx.execute(query.with_for_update() if locked else query).first()
+    if locked or held:
+        query = query.with_for_update(read=held, key_share=held)
+    return tx.execute(query).first()
 
 
 def _required(row: sa.Row[Any] | None) -> sa.Row[Any]:
@@ -217,11 +226,14 @@ def _update(
     return _required(tx.execute(changed).first())
 
 
-def _delete(tx: Tx, table: sa.Table, template_id: int, users: sa.Column[Any]) -> None:
+def _delete(tx: Tx, table: sa.Table, template_id: int, known_as: str) -> None:
     _required(_first(tx, table, template_id, locked=True))
     waiting = tx.execute(
-        sa.select(orders.c.id).where(users == template_id, orders.c.status.in_(HELD_BACK)).limit(1)
+        sa.select(orders.c.id)
+        .where(orders.c[known_as] == template_id, orders.c.status.in_(HELD_BACK))
+        .limit(1)
     ).scalar()
     if waiting is not None:
         raise Refused(f"Order {waiting} still waits and uses this template: cancel it first, or wait.")
+    refuse_while_automated(tx, automations.c[known_as] == template_id, what="template")
     tx.execute(sa.delete(table).where(table.c.id == template_id))

@@ -78,6 +78,9 @@ def held_snapshot(conninfo: str) -> Iterator[Snapshot]:
         connection.read_only = True
         connection.execute("set local idle_in_transaction_session_timeout = 0")
         connection.execute(f"set local role {OWNER}")
+        # Deliveries lie in a table a day, and old days are dropped. What the snapshot knows must be there
+        # until `pg_dump` comes to it, which may be long after: so the days are locked first, and all of them.
+        connection.execute("lock table deliveries in access share mode")
         yield Snapshot(
             name=str(_value(connection, "select pg_export_snapshot()")),
             schema=str(_value(connection, "select version_num from alembic_version")),

@@ -94,6 +94,7 @@ mailing_lists = sa.Table(
     *maybe("last_send", "last_scan", kind=Moment),
     *maybe("key_digest", "key_sealed", kind=BYTEA()),
     *dated(),
+    *maybe("kept_for"),
 )
 
 recipients = sa.Table(
@@ -274,6 +275,7 @@ facts = sa.Table(
     *maybe("seen_at", kind=Moment),
     *maybe("place", "reason"),
     column("inferred", Flag),
+    column("scans", Int),
 )
 
 fact_queue = sa.Table("fact_queue", metadata, sa.Column("fact_id", Big, primary_key=True))
@@ -324,39 +326,6 @@ account_spending = sa.Table(
 )
 """What was captured in a month less what was given back. Triggers keep it too."""
 
-webhooks = sa.Table(
-    "webhooks",
-    metadata,
-    key(),
-    *owner(),
-    *maybe("mailing_list_id", kind=Big),
-    *(column(n, Text) for n in ("mode", "url", "type", "verb")),
-    *maybe("description"),
-    column("secret_sealed", BYTEA()),
-    column("status", Text),
-    column("invoke_count", Big),
-    *dated(),
-)
-
-deliveries = sa.Table(
-    "deliveries",
-    metadata,
-    key(),
-    *owner(),
-    column("mode", Text),
-    column("webhook_id", Big),
-    column("fact_id", Big),
-    column("event_id", UUID(as_uuid=True)),
-    *(column(n, Text) for n in ("event_type", "stream", "status")),
-    *maybe("body"),
-    column("attempts", Int),
-    *maybe("next_at", kind=Moment),
-    *maybe("response_status", kind=Int),
-    *maybe("response_body", "error"),
-    column("created_at", Moment),
-    *maybe("delivered_at", kind=Moment),
-)
-
 idempotency_keys = sa.Table(
     "idempotency_keys",
     metadata,
@@ -378,15 +347,4 @@ rate_windows = sa.Table(
     sa.Column("key", Text, primary_key=True),
     column("started_at", Moment),
     column("used", Int),
-)
-
-received_events = sa.Table(
-    "received_events",
-    metadata,
-    key(),
-    column("received_at", Moment),
-    column("event_id", Text),
-    column("event_type", Text),
-    column("verified", Flag),
-    column("body", Text),
 )

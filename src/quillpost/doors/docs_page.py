@@ -22,6 +22,7 @@ def add_docs_page(app: FastAPI, parts: Parts) -> None:
             version=description["info"]["version"],
             lead=description["info"]["description"].partition("\n\n")[0],
             sections=manual.read(description, base_url=parts.base_url),
+            events=manual.read_events(description),
             failures={status: meaning for status, (meaning, _) in EXPLAINED.items()},
             limits=parts.limits,
             base_url=parts.base_url,

@@ -14,3 +14,9 @@ REQUEST_SECONDS = Histogram(
     buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10),
     registry=REGISTRY,
 )
+WEBHOOK_ATTEMPTS = Counter(
+    "quillpost_webhook_attempts",
+    "Attempts to deliver an event: delivered, to be tried again, or failed for good.",
+    ["outcome"],
+    registry=REGISTRY,
+)

@@ -28,15 +28,31 @@ def is_secret(text: str) -> bool:
 
 def sign(secrets: Sequence[str], *, message_id: str, at: datetime, body: bytes) -> dict[str, str]:
     """The headers of one delivery, with a signature for each secret: a rotation loses nothing."""
-    if not secrets:
+    return sign_with([Signer(secret) for secret in secrets], message_id=message_id, at=at, body=body)
+
+
+class Signer:
+    """A secret made ready to sign: whoever signs much with it does so once."""
+
+    def __init__(self, secret: str) -> None:
+        self._begun = hmac.new(b64decode(secret.removeprefix(PREFIX)), digestmod=hashlib.sha256)
+
+    def signature(self, message_id: str, stamp: str, body: bytes) -> str:
+        signing = self._begun.copy()
+        signing.update(f"{message_id}.{stamp}.".encode() + body)
+        return b64encode(signing.digest()).decode("ascii")
+
+
+def sign_with(signers: Sequence[Signer], *, message_id: str, at: datetime, body: bytes) -> dict[str, str]:
+    """The same with secrets that are ready."""
+    if not signers:
         raise ValueError("A delivery is signed with at least one secret.")
     stamp = str(int(at.timestamp()))
+    signatures = [f"{VERSION},{signer.signature(message_id, stamp, body)}" for signer in signers]
     return {
         "webhook-id": message_id,
         "webhook-timestamp": stamp,
-        "webhook-signature": " ".join(
-            f"{VERSION},{_signature(secret, message_id, stamp, body)}" for secret in secrets
-        ),
+        "webhook-signature": " ".join(signatures),
     }
 
 
@@ -53,7 +69,7 @@ def verify(secrets: Sequence[str], headers: Mapping[str, str], body: bytes, *, n
         )
         if version == VERSION
     ]
-    genuine = [_signature(secret, message_id, stamp, body).encode() for secret in secrets]
+    genuine = [Signer(secret).signature(message_id, stamp, body).encode() for secret in secrets]
     return any(hmac.compare_digest(ours, theirs) for ours in genuine for theirs in offered)
 
 
@@ -61,9 +77,3 @@ def _is_recent(stamp: str, now: datetime) -> bool:
     if not (stamp.isascii() and stamp.isdigit() and len(stamp) <= len("253402300799")):
         return False
     return abs(now.timestamp() - int(stamp)) <= TOLERANCE.total_seconds()
-
-
-def _signature(secret: str, message_id: str, stamp: str, body: bytes) -> str:
-    key = b64decode(secret.removeprefix(PREFIX))
-    signed = f"{message_id}.{stamp}.".encode() + body
-    return b64encode(hmac.digest(key, signed, hashlib.sha256)).decode("ascii")

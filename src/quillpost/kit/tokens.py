@@ -20,6 +20,9 @@ BASE62 = string.digits + string.ascii_uppercase + string.ascii_lowercase
 # Nothing that reads as something else when a person copies it from paper.
 UNAMBIGUOUS = "".join(letter for letter in BASE62 if letter not in "0O1Il")
 
+SPECIMEN_CODE = "PREVIEW0"
+"""The code on every preview. No piece can have it: two of its letters are in no code that is made."""
+
 CHECKSUM_LENGTH = 6  # 62 ** 6 > 2 ** 32
 PATTERN = re.compile(
     r"(?P<checked>qp_(?P<mode>test|live)_[0-9A-Za-z]{33,86})"  # 24 to 64 bytes in base 62

@@ -170,8 +170,7 @@ def _own_addressees(tx: Tx, order: Order) -> list[Addressee]:
     rows = tx.execute(
         sa.select(items)
         .where(
-            items.c.order_id == order.id,
-            items.c.mailing_list_id.is_(None),
+            *store.own_items(order),
             items.c.status == ItemStatus.PROCESSING.value,
         )
         .order_by(items.c.id)

@@ -170,7 +170,7 @@ def tally(tx: Tx, reach: Reach) -> Tally:
 def first_person(tx: Tx, reach: Reach) -> Person | None:
     """The first of the lists who would be mailed."""
     row = tx.execute(FIRST, values(reach)).first()
-    return None if row is None else _person(row._mapping)
+    return None if row is None else person_of(row._mapping)
 
 
 def refused_inline(tx: Tx, people: Sequence[Person], reach: Reach, *, lock: bool) -> list[Person]:
@@ -251,6 +251,7 @@ def values(reach: Reach) -> dict[str, Any]:
     }
 
 
-def _person(columns: Mapping[Any, Any]) -> Person:
+def person_of(columns: Mapping[Any, Any]) -> Person:
+    """Someone from the columns of a recipient or of an item."""
     plain = {name: columns[name] for name in PERSON_COLUMNS if name not in CUSTOM}
     return Person(**plain, custom=tuple(columns[name] for name in CUSTOM))

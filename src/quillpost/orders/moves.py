@@ -85,14 +85,14 @@ _MOVE = f"""
            and (not was.is_over or was.status = 'Printed' and w.target = 'Failed')
            and (was.status || '>' || w.target in ({_ALLOWED})
                 or was.delivery_inferred and w.target = 'Returned to Sender')
-        returning i.id, i.account_id, i.sub_account_id, i.mode, i.order_id, i.price_cents,
+        returning i.id, i.account_id, i.sub_account_id, i.mode, i.order_id, i.price_cents, i.scans,
                   i.is_over::integer - was.is_over::integer as over,
                   was.status as previous, i.status as current, w.seen_at, w.place, w.reason, w.inferred),
     fact as (
         insert into facts (account_id, sub_account_id, mode, kind, order_id, item_id,
-                           order_status, previous, current, at, seen_at, place, reason, inferred)
+                           order_status, previous, current, at, seen_at, place, reason, inferred, scans)
         select m.account_id, m.sub_account_id, m.mode, 'item.status', m.order_id, m.id,
-               o.status, m.previous, m.current, :now, m.seen_at, m.place, m.reason, m.inferred
+               o.status, m.previous, m.current, :now, m.seen_at, m.place, m.reason, m.inferred, m.scans
           from moved m join orders o on o.id = m.order_id order by m.id
         returning id),
     queued as (insert into fact_queue (fact_id) select id from fact),

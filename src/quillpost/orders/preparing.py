@@ -70,7 +70,7 @@ def prepare(
     indicia: tuple[str, ...],
 ) -> Draft:
     """Check all that depends on others; the network is asked last. No transaction is open meanwhile."""
-    return_address = _return_address(wish, resolved.sender)
+    return_address = return_address_of(wish, resolved.sender)
     if not who.is_testing and return_address.address is None:
         raise Invalid(
             {"return_address": ["Live mail needs a return address: in the call or in the account."]}
@@ -103,7 +103,7 @@ def prepare(
     return Draft(wish, people, resolved.tariff, return_address, artwork, design, key, warnings, softest)
 
 
-def _return_address(wish: Wish, sender: Sender) -> content.ReturnAddress:
+def return_address_of(wish: Wish, sender: Sender) -> content.ReturnAddress:
     """The call's own, whole, or else the sender's."""
     if wish.return_address.address is not None:
         return wish.return_address

@@ -163,9 +163,10 @@ def history(tx: Tx, item: Item) -> list[Step]:
 
 
 def _stopped(tx: Tx, item: Item, previous: ItemStatus) -> list[Step]:
-    """One fact, the order's last, tells for all its pieces that it was cancelled or refused."""
-    of_order = facts.c.order_id == item.order_id
-    last = tx.execute(sa.select(facts).where(of_order).order_by(facts.c.id.desc()).limit(1)).one()
+    """One fact, the last of a status, tells for all its pieces that the order was cancelled or refused. What
+    is scanned later changes nothing of that."""
+    of_order = facts.c.order_id == item.order_id, facts.c.kind != "item.scan"
+    last = tx.execute(sa.select(facts).where(*of_order).order_by(facts.c.id.desc()).limit(1)).one()
     is_it = last.kind == "order.status" and last.current in (OrderStatus.CANCELLED, OrderStatus.ERROR)
     return [Step(item.status, previous, last.at)] if is_it else []
 

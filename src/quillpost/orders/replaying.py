@@ -22,7 +22,7 @@ from quillpost.orders.pictures import BACKGROUND, FRONT, PAGES
 from quillpost.orders.records import Item, Order
 from quillpost.orders.resolving import Resolved
 from quillpost.orders.rules import ItemStatus, OrderStatus
-from quillpost.orders.wish import Source, Wish
+from quillpost.orders.wish import CAMPAIGN, Source, Wish
 from quillpost.pricing.store import tariff_on
 
 Row = Mapping[str, str | None]
@@ -96,12 +96,12 @@ def _require_mailed(order: Order) -> None:
 
 
 def _own_recipients(tx: Tx, order: Order) -> list[Row]:
-    """Those whom the call itself named; the lists are asked anew."""
-    rows = tx.execute(
-        sa.select(items)
-        .where(items.c.order_id == order.id, items.c.mailing_list_id.is_(None))
-        .order_by(items.c.id)
-    )
+    """Those whom the call itself named; the lists are asked anew. Of an automation's those whom it mailed: a
+    caller would have been refused the others."""
+    wanted = store.own_items(order)
+    if order.method == CAMPAIGN:
+        wanted.append((items.c.price_cents > 0) | (items.c.status != ItemStatus.FAILED.value))
+    rows = tx.execute(sa.select(items).where(*wanted).order_by(items.c.id))
     return [_as_given(Item.of(row)) for row in rows]
 
 

@@ -64,8 +64,11 @@ class Resolved:
     longest: list[Person]
 
 
-def resolve(tx: Tx, who: Caller, call: Call, faults: Faults, *, on: date) -> Resolved:
-    """Look everything up: what is not the caller's is `Refused`, what does not suit is one more fault."""
+def resolve(tx: Tx, who: Caller, call: Call, faults: Faults, *, on: date, measured: bool = True) -> Resolved:
+    """Look everything up: what is not the caller's is `Refused`, what does not suit is one more fault.
+
+    Not `measured`, nobody asks for the longest values of its lists, which takes reading them through.
+    """
     home = call.sub_account_id if call.sub_account_id is not None else who.sub_account_id
     sub_account = _sub_account(tx, home)
     lists = lists_at_hand(tx, call.mailing_list_ids, home, faults)
@@ -81,7 +84,7 @@ def resolve(tx: Tx, who: Caller, call: Call, faults: Faults, *, on: date) -> Res
         wish,
         accounts.sender_of(tx, who, home),
         tariff_on(tx, type=wish.type, size=wish.size, mail_class=wish.mail_class, on=on),
-        longest_people(tx, wish.mailing_list_ids, used) if lists else [],
+        longest_people(tx, wish.mailing_list_ids, used) if lists and measured else [],
     )
 
 

@@ -3,7 +3,6 @@
 Files are put away before the transaction opens, for storage may be far, and recorded inside it.
 """
 
-import secrets
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,7 +17,6 @@ from quillpost.audience.rules import Person
 from quillpost.creative.shelf import Kept, Shelf
 from quillpost.database import Database, Tenant, Tx
 from quillpost.kit.errors import Invalid
-from quillpost.kit.tokens import short_code
 from quillpost.orders import listed, service
 from quillpost.orders.calls import Faults
 from quillpost.orders.listed import Tally
@@ -27,7 +25,7 @@ from quillpost.orders.pictures import Art, Place
 from quillpost.orders.preparing import Draft
 from quillpost.orders.records import Order
 from quillpost.orders.resolving import lists_at_hand
-from quillpost.orders.store import OwnFiles, Piece
+from quillpost.orders.store import OwnFiles, Piece, new_short_code
 from quillpost.ports import Fetched
 
 NOBODY = Tally(pieces=0, cents=0, undeliverable=0, duplicates=0, suppressed=0)
@@ -211,8 +209,9 @@ def _pieces(draft: Draft, people: Sequence[Person], own: OwnFiles) -> list[Piece
         Piece(
             person,
             0 if person.refusal else draft.tariff.unit_cents(person.country) or 0,
-            short_code(secrets.token_bytes(16)) if has_code else None,
+            new_short_code() if has_code else None,
             *own.get(place, none),
+            draft.wish.on_list,
         )
         for place, person in enumerate(people)
     ]

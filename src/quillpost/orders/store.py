@@ -1,11 +1,13 @@
 """Queries of orders and items. Under a tenant's transaction they see that tenant's rows alone."""
 
+import secrets
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
+import psycopg
 import sqlalchemy as sa
 
 from quillpost.audience.rules import CUSTOM, Person
@@ -13,6 +15,7 @@ from quillpost.database import Tx
 from quillpost.database.bulk import insert_rows
 from quillpost.database.tables import items, orders
 from quillpost.kit.errors import NotFound
+from quillpost.kit.tokens import short_code
 from quillpost.orders.records import Order
 from quillpost.orders.rules import ItemStatus, OrderStatus
 
@@ -20,7 +23,7 @@ ITEM_COLUMNS = (
     "account_id", "sub_account_id", "mode", "order_id", "status", "failure", "scans", "price_cents",
     "name", "company", "address", "address2", "city", "province", "postal_code", "country",
     "email", "phone", "dob", "anniversary", *CUSTOM, "address_key", "creative_key", "code",
-    "front_file_id", "background_file_id", "created_at", "updated_at",
+    "front_file_id", "background_file_id", "mailing_list_id", "created_at", "updated_at",
 )  # fmt: skip
 
 FIRST_ITEM_FACTS = sa.text(
@@ -66,13 +69,15 @@ OwnFiles = Mapping[int, tuple[UUID | None, UUID | None]]
 
 
 class Piece(NamedTuple):
-    """A piece of an order before it is one: what it costs, its short code, and pictures of its own."""
+    """A piece of an order before it is one: what it costs, its short code, pictures of its own, and the list
+    that its person is on, where that is known."""
 
     person: Person
     cents: int
     code: str | None = None
     front_file_id: UUID | None = None
     background_file_id: UUID | None = None
+    mailing_list_id: int | None = None
 
     @property
     def status(self) -> ItemStatus:
@@ -90,19 +95,42 @@ def insert_order(tx: Tx, values: dict[str, Any]) -> Order:
 
 
 def insert_items(tx: Tx, order: Order, pieces: Sequence[Piece], *, now: datetime) -> None:
-    rows = [
+    """Two pieces may draw the same code one day, for all that there are: then all of these draw again."""
+    if not any(piece.code for piece in pieces):
+        insert_rows(tx, items, ITEM_COLUMNS, _item_rows(order, pieces, now))
+        return
+    try:
+        with tx.begin_nested():
+            insert_rows(tx, items, ITEM_COLUMNS, _item_rows(order, pieces, now))
+    except (sa.exc.IntegrityError, psycopg.errors.UniqueViolation):
+        anew = [piece._replace(code=piece.code and new_short_code()) for piece in pieces]
+        insert_rows(tx, items, ITEM_COLUMNS, _item_rows(order, anew, now))
+
+
+def new_short_code() -> str:
+    return short_code(secrets.token_bytes(16))
+
+
+def _item_rows(order: Order, pieces: Sequence[Piece], now: datetime) -> list[tuple[Any, ...]]:
+    return [
         (
             order.account_id, order.sub_account_id, order.mode, order.id,
             piece.status.value, person.refusal, 0, piece.cents,
             person.name, person.company, person.address, person.address2, person.city,
             person.province, person.postal_code, person.country, person.email, person.phone,
             person.dob, person.anniversary, *person.custom, person.address_key, order.creative_key,
-            piece.code, piece.front_file_id, piece.background_file_id, now, now,
+            piece.code, piece.front_file_id, piece.background_file_id, piece.mailing_list_id, now, now,
         )
         for piece in pieces
         for person in (piece.person,)
     ]  # fmt: skip
-    insert_rows(tx, items, ITEM_COLUMNS, rows)
+
+
+def own_items(order: Order) -> list[sa.ColumnElement[bool]]:
+    """The items of those whom an order names itself: of all, where it has no lists. An automation's people
+    are on a list, and yet it is not the list that is mailed."""
+    named = [items.c.mailing_list_id.is_(None)] if order.mailing_list_ids else []
+    return [items.c.order_id == order.id, *named]
 
 
 def append_first_item_facts(tx: Tx, order_id: int, *, listed: bool = False, now: datetime) -> None:

@@ -7,6 +7,9 @@ from datetime import datetime
 from quillpost.composition.content import ReturnAddress
 from quillpost.creative.shelf import ShelfFile
 
+CAMPAIGN = "Campaign"
+"""The method of an order that an automation has made."""
+
 
 @dataclass(frozen=True, slots=True)
 class Source:
@@ -34,7 +37,8 @@ class Brand:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
     """`unused` are the fields of the call that this piece has no use for; `pdf_left_out` says that its
-    template is made of a PDF alone, and that the call's own message stands for it."""
+    template is made of a PDF alone, and that the call's own message stands for it. `on_list` is where its
+    people are, where an automation has chosen them from a list."""
 
     type: str
     size: str | None
@@ -70,6 +74,7 @@ class Wish:
     schedule_for: datetime | None = None
     preview_recipient: int | None = None
     method: str = "api"
+    on_list: int | None = None
 
     @property
     def code(self) -> Source:

@@ -73,6 +73,24 @@ class Section:
     operations: tuple[Operation, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What a receiver is told; `fields` are those of its `data`."""
+
+    anchor: str
+    name: str
+    summary: str
+    fields: tuple[Field, ...]
+    example: str
+
+
+def read_events(description: Schema) -> tuple[Event, ...]:
+    """Every event, in the order of the description."""
+    reader = _Reader(description.get("components", {}).get("schemas", {}), "")
+    told = description.get("webhooks", {})
+    return tuple(reader.event(name, methods["post"]) for name, methods in told.items())
+
+
 def read(description: Schema, *, base_url: str) -> tuple[Section, ...]:
     """Every operation, under its tag, in the order of the description."""
     reader = _Reader(description.get("components", {}).get("schemas", {}), base_url)
@@ -115,6 +133,16 @@ class _Reader:
                 for status, answer in responses.items()
                 if not status.startswith("2")
             ),
+        )
+
+    def event(self, name: str, told: Schema) -> Event:
+        message = self._resolve(told["requestBody"]["content"][JSON]["schema"])
+        return Event(
+            anchor=_slug(f"event-{name}"),
+            name=name,
+            summary=told["summary"],
+            fields=self._fields_within(message["properties"]["data"]),
+            example=json.dumps(message["examples"][0], indent=2, ensure_ascii=False),
         )
 
     def _parameter(self, told: Schema) -> Field:

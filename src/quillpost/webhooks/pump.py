@@ -1,35 +1,48 @@
 """The pump: facts become deliveries, deliveries become signed requests, outcomes are recorded.
 
-Any number of pumps may run. A delivery is leased to one of them; if that one dies, the lease ends and
-another sends it again under the same id, so a receiver can tell the repeat.
+Any number of pumps may run. Each holds lanes, and sends what waits in them, alone; if it dies, the lease of
+its lanes ends, and another sends again what was in the air, under the same id, so a receiver can tell the
+repeat. Its loop goes step by step: what has landed is written down, more is read, and both go on in the air
+meanwhile.
 """
 
 import asyncio
 import random
-from collections import Counter
-from collections.abc import Mapping
-from contextlib import suppress
-from datetime import timedelta
-from http import HTTPStatus
+from datetime import datetime, timedelta
+from uuid import uuid4
 
 import structlog
 
 from quillpost.database import Database
 from quillpost.kit import standard_webhooks
 from quillpost.kit.errors import Unavailable
+from quillpost.kit.metrics import WEBHOOK_ATTEMPTS
 from quillpost.kit.sealing import SealBroken, Sealer
+from quillpost.kit.standard_webhooks import Signer
 from quillpost.kit.times import Clock
 from quillpost.ports import Poster, PostOutcome
-from quillpost.webhooks import rules, service, store
+from quillpost.webhooks import fanning, outcomes, service, steps
+from quillpost.webhooks.air import Air, Lane
+from quillpost.webhooks.holding import Holding
+from quillpost.webhooks.outcomes import Outcome
 from quillpost.webhooks.telling import Due
 
 log = structlog.get_logger(__name__)
 
-FACTS_AT_ONCE = 1_000
-IN_FLIGHT = 100
+FACTS_AT_ONCE = 5_000
 IDLE_SECONDS = 0.5
 PAUSE_SECONDS = 2.0
-GONE = "The receiver said that it is gone (410), so nothing more is delivered to it."
+STEP_SECONDS = 0.03
+ENOUGH = 250
+"""So many outcomes are written down at once; fewer wait for a moment, as more are about to land."""
+LAST_SECONDS = 10.0
+"""Less than a process has to end in."""
+LAST_TRIES = 5
+ATTEMPTS = {
+    status: WEBHOOK_ATTEMPTS.labels(told)
+    for status, told in (("delivered", "delivered"), ("pending", "retried"), ("failed", "failed"))
+}
+SIGNERS = 2_000
 
 
 class Pump:
@@ -44,19 +57,25 @@ class Pump:
         *,
         answer_within: timedelta,
     ) -> None:
+        self._id = uuid4()
         self._lease = answer_within * 2 + timedelta(seconds=30)
         self._db = db
         self._sealer = sealer
         self._poster = poster
         self._clock = clock
-        self._flying: dict[asyncio.Task[None], int] = {}
-        self._landed = asyncio.Event()
+        self._air = Air()
+        self._holding = Holding(self._air, self._lease)
+        self._flights: set[asyncio.Task[None]] = set()
+        self._stirred, self._many = asyncio.Event(), asyncio.Event()
+        self._is_ending = False
+        self._signers: dict[tuple[int, bytes], Signer] = {}
 
     async def run(self, stop: asyncio.Event) -> None:
         """Deliver until told to stop; what is in the air then is seen home."""
+        fanning_out = asyncio.create_task(self._fan_out_until(stop))
         while not stop.is_set():
             try:
-                busy = await self._round()
+                is_busy = await self._step()
             except Unavailable as away:
                 log.warning("webhooks.waiting", error=away.message)
                 await self._idle(stop, seconds=PAUSE_SECONDS)
@@ -65,98 +84,144 @@ class Pump:
                 log.exception("webhooks.stumbled")
                 await self._idle(stop, seconds=PAUSE_SECONDS)
             else:
-                if not busy:
-                    await self._idle(stop, seconds=IDLE_SECONDS)
-        if self._flying:
-            await asyncio.wait(self._flying)
+                if not is_busy:
+                    await self._idle(stop, seconds=IDLE_SECONDS, until=self._stirred)
+                if not stop.is_set():
+                    await self._idle(stop, seconds=STEP_SECONDS, until=self._many)
+        await fanning_out
+        await self._end()
         await self._poster.close()
 
-    async def _round(self) -> bool:
-        """Whether there was anything to do."""
-        self._landed.clear()
-        facts = await asyncio.to_thread(self._fan_out)
-        room = IN_FLIGHT - len(self._flying)
-        air = Counter(self._flying.values())
-        due = await asyncio.to_thread(self._claim, room, air) if room else []
-        for delivery in due:
-            task = asyncio.create_task(self._deliver(delivery))
-            self._flying[task] = delivery.webhook_id
-            task.add_done_callback(self._land)
-        return bool(facts or due)
+    async def _fan_out_until(self, stop: asyncio.Event) -> None:
+        while not stop.is_set():
+            facts = 0
+            try:
+                facts = await asyncio.to_thread(self._fan_out)
+            except Unavailable as away:
+                log.warning("webhooks.waiting", error=away.message)
+                await self._idle(stop, seconds=PAUSE_SECONDS)
+            except Exception:
+                log.exception("webhooks.stumbled")
+                await self._idle(stop, seconds=PAUSE_SECONDS)
+            if facts:
+                self._holding.expect_more()
+                self._stirred.set()
+            if facts < FACTS_AT_ONCE:
+                await self._idle(stop, seconds=IDLE_SECONDS)
 
-    async def _idle(self, stop: asyncio.Event, *, seconds: float) -> None:
-        """Until a delivery has landed since the last round (the next of its stream may go), the stop, or a
-        moment has passed."""
-        waits = [asyncio.create_task(self._landed.wait()), asyncio.create_task(stop.wait())]
+    def _fan_out(self) -> int:
+        with self._db.work() as tx:
+            return fanning.fan_out(tx, most=FACTS_AT_ONCE, now=self._clock())
+
+    async def _step(self) -> bool:
+        """Whether there is more to do at once."""
+        self._stirred.clear()
+        self._many.clear()
+        wish = self._holding.wish(now=self._clock(), at=_beat())
+        try:
+            found = await asyncio.to_thread(self._ask, wish)
+        except BaseException:
+            self._holding.take_back(wish)  # to be told again
+            raise
+        self._holding.keep(wish, found, at=_beat())
+        self._start_all(self._clock())
+        return self._holding.is_busy
+
+    def _ask(self, wish: steps.Wish) -> steps.Found:
+        now = self._clock()
+        with self._db.work() as tx:
+            return steps.take(tx, self._id, wish, lease_until=now + self._lease, now=now)
+
+    def _start_all(self, now: datetime) -> None:
+        """Send what there is room for."""
+        while taken := self._next(now):
+            flight = asyncio.create_task(self._deliver(*taken, now))
+            self._flights.add(flight)
+            flight.add_done_callback(self._flights.discard)
+
+    def _next(self, now: datetime) -> tuple[Lane, Due] | None:
+        return None if self._is_ending else self._air.take(now=now)
+
+    async def _deliver(self, lane: Lane, due: Due, now: datetime) -> None:
+        """One after the other, whichever is next, as long as there are any."""
+        taken: tuple[Lane, Due] | None = lane, due
+        while taken:
+            lane, due = taken
+            try:
+                answer = await self._attempt(lane, due, now)
+            except Exception as fault:
+                log.exception("webhooks.delivery_stumbled", delivery=due.id)
+                answer = PostOutcome(None, error=f"The delivery could not be made: {type(fault).__name__}.")
+            now = self._clock()
+            self._land(lane, outcomes.judge(due, answer, jitter=random.random(), now=now), now)  # noqa: S311
+            taken = self._next(now)
+            if taken:
+                self._start_all(now)  # the window may have grown
+
+    def _land(self, lane: Lane, outcome: Outcome, now: datetime) -> None:
+        self._air.land(lane, outcome, now=now)
+        self._stirred.set()
+        if self._holding.land(outcome) >= ENOUGH:
+            self._many.set()
+        ATTEMPTS[outcome.status].inc()
+        if not outcome.is_delivered:
+            log.info(
+                "webhook.attempted",
+                delivery=outcome.due.id,
+                status=outcome.status,
+                answer=outcome.response_status,
+                error=outcome.error,
+            )
+
+    async def _attempt(self, lane: Lane, due: Due, now: datetime) -> PostOutcome:
+        url, body = (due.words, b"") if due.verb == "get" else (due.url, due.words.encode())
+        try:
+            signers = [self._signer(due.webhook_id, sealed) for sealed in lane.held.secrets(now)]
+        except SealBroken:
+            return PostOutcome(None, error="The secret cannot be opened with this installation's key.")
+        headers = standard_webhooks.sign_with(signers, message_id=due.event_id, at=now, body=body)
+        headers["content-type"] = "application/json"
+        return await self._poster.post(url, method=due.verb.upper(), headers=headers, body=body)
+
+    def _signer(self, webhook_id: int, sealed: bytes) -> Signer:
+        """Secrets that were unsealed a moment ago are not unsealed again."""
+        key = webhook_id, sealed
+        if key not in self._signers:
+            if len(self._signers) >= SIGNERS:
+                self._signers.clear()
+            self._signers[key] = Signer(service.unseal(self._sealer, webhook_id, sealed))
+        return self._signers[key]
+
+    async def _end(self) -> None:
+        """What is in the air is waited for, though not for ever, and the lanes are given back. Those whose
+        receivers hang stay ours until the lease ends: nobody knows what has arrived there."""
+        self._is_ending = True
+        if self._flights:
+            await asyncio.wait(self._flights, timeout=LAST_SECONDS)
+        for hanging in self._flights:
+            hanging.cancel()
+        for _ in range(LAST_TRIES):
+            wish = self._holding.last_wish()
+            try:
+                found = await asyncio.to_thread(self._ask, wish)
+            except Unavailable as away:
+                # If it stays away, the leases run out, and what was not recorded is sent again.
+                self._holding.take_back(wish)
+                log.warning("webhooks.waiting", error=away.message)
+            else:
+                if not found.put_off:
+                    return
+                self._holding.put_off(wish, found.put_off)
+            await asyncio.sleep(PAUSE_SECONDS)
+
+    async def _idle(self, stop: asyncio.Event, *, seconds: float, until: asyncio.Event | None = None) -> None:
+        """Until the stop, or the other event, or a moment has passed."""
+        waits = [asyncio.create_task(each.wait()) for each in (stop, until) if each is not None]
         await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         for wait in waits:
             wait.cancel()
 
-    def _land(self, task: asyncio.Task[None]) -> None:
-        del self._flying[task]
-        if not task.cancelled() and (fault := task.exception()):
-            log.error("webhooks.delivery_stumbled", error=repr(fault))
-        self._landed.set()
 
-    def _fan_out(self) -> int:
-        with self._db.work() as tx:
-            return store.fan_out(tx, most=FACTS_AT_ONCE, now=self._clock())
-
-    def _claim(self, most: int, flying: Mapping[int, int]) -> list[Due]:
-        now = self._clock()
-        with self._db.work() as tx:
-            return store.claim(tx, most=most, flying=flying, lease=now + self._lease, now=now)
-
-    async def _deliver(self, due: Due) -> None:
-        url, body = (due.words, b"") if due.verb == "get" else (due.url, due.words.encode())
-        outcome = await self._attempt(due, url, body)
-        # If the outcome cannot be recorded, the lease runs out and the delivery is made again.
-        with suppress(Unavailable):
-            await asyncio.to_thread(self._record, due, outcome)
-
-    async def _attempt(self, due: Due, url: str, body: bytes) -> PostOutcome:
-        try:
-            secret = service.unseal(self._sealer, due.webhook_id, due.secret_sealed)
-        except SealBroken:
-            return PostOutcome(None, error="The secret cannot be opened with this installation's key.")
-        signature = standard_webhooks.sign(
-            [secret], message_id=due.told.event_id, at=self._clock(), body=body
-        )
-        headers = {"content-type": "application/json", **signature}
-        return await self._poster.post(url, method=due.verb.upper(), headers=headers, body=body)
-
-    def _record(self, due: Due, outcome: PostOutcome) -> None:
-        now = self._clock()
-        delivered = outcome.status is not None and 200 <= outcome.status < 300
-        gone = outcome.status == HTTPStatus.GONE
-        next_at = None
-        if not delivered and not gone:
-            next_at = rules.next_attempt(
-                due.attempts,
-                now=now,
-                jitter=random.random(),  # noqa: S311
-                asked=outcome.retry_after,
-            )
-        status = "delivered" if delivered else "pending" if next_at else "failed"
-        with self._db.work() as tx:
-            is_news = store.record_outcome(
-                tx,
-                due,
-                status=status,
-                response_status=outcome.status,
-                response_body=outcome.body,
-                error=outcome.error,
-                next_at=next_at,
-                now=now,
-            )
-            if is_news and gone:
-                store.disable(tx, due.webhook_id, why=GONE, now=now)
-            elif is_news and status == "failed":
-                store.mark_failing(tx, due.webhook_id, now=now)
-        log.info(
-            "webhook.attempted",
-            delivery=due.id,
-            status=status,
-            answer=outcome.status,
-            error=outcome.error,
-        )
+def _beat() -> float:
+    """A clock for how often something is done, which runs whatever time it is."""
+    return asyncio.get_running_loop().time()

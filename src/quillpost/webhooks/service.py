@@ -1,8 +1,8 @@
-"""Subscribing, changing, resting and trying subscriptions, and unsealing what signs."""
+"""Subscribing, changing, resting and trying subscriptions; making, changing and unsealing what signs."""
 
 import secrets
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -10,11 +10,17 @@ from quillpost.accounts.rules import Caller
 from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.audience.lists import UNKNOWN_LIST, read_lists
 from quillpost.database import Tx
+from quillpost.database.event_tables import webhooks
 from quillpost.kit import standard_webhooks
-from quillpost.kit.errors import Refused
+from quillpost.kit.errors import Invalid, Refused
 from quillpost.kit.sealing import Sealer
-from quillpost.webhooks import store
+from quillpost.webhooks import lanes, store
+from quillpost.webhooks.room import require_room
+from quillpost.webhooks.rules import EVERY_TYPE
 from quillpost.webhooks.samples import sample_type
+
+TWO_SECRETS = timedelta(hours=24)
+"""How long the secret before this one signs too."""
 
 
 def subscribe(
@@ -28,9 +34,13 @@ def subscribe(
     description: str | None = None,
     sub_account_id: int | None = None,
     mailing_list_id: int | None = None,
+    most: int | None = None,
     now: datetime,
 ) -> tuple[store.Webhook, str]:
-    """The subscription to events of the caller's own mode, and its secret in clear: this once."""
+    """The subscription to events of the caller's own mode, and its secret in clear: this once. `most` is how
+    many the account may have."""
+    if most is not None:
+        require_room(tx, who.account_id, most=most)
     home = sub_account_id if sub_account_id is not None else who.sub_account_id
     _require_own(tx, home, mailing_list_id)
     webhook_id = store.insert_webhook(
@@ -51,8 +61,8 @@ def subscribe(
             "updated_at": now,
         },
     )
-    secret = standard_webhooks.new_secret(secrets.token_bytes(32))
-    store.set_secret(tx, webhook_id, sealer.seal(secret.encode(), context=_context(webhook_id)))
+    secret, sealed = _new_secret(sealer, webhook_id)
+    store.set_secret(tx, webhook_id, sealed)
     return store.read_webhook(tx, webhook_id), secret
 
 
@@ -69,36 +79,70 @@ def change(
         _require_own(tx, *audience)
     webhook = store.update_webhook(tx, webhook_id, {**wanted, "updated_at": now})
     if (webhook.verb, webhook.url) != (was.verb, was.url):
-        store.forget_words(tx, webhook_id)
+        store.hurry(tx, webhook_id, now=now)
+        lanes.wake(tx, webhook_id, at=now, afresh=True)
     return webhook
 
 
 def pause(tx: Tx, webhook_id: int, *, now: datetime) -> store.Webhook:
-    """What happens from now on waits. One that its receiver has disabled rests already, and stays so."""
+    """What happens from now on waits in its lane. One that its receiver has disabled rests already, and stays
+    so."""
     was = store.read_webhook(tx, webhook_id, locked=True)
     if was.status not in ("active", "failing"):
         return was
-    store.hold_back(tx, webhook_id, now=now)
     return store.update_webhook(tx, webhook_id, {"status": "paused", "updated_at": now})
 
 
 def resume(tx: Tx, webhook_id: int, *, now: datetime) -> store.Webhook:
-    """Tell it of everything again, first of what has waited."""
-    was = store.read_webhook(tx, webhook_id, locked=True)
-    if was.status == "active":
-        return was
-    store.let_go(tx, webhook_id, now=now)
-    return store.update_webhook(tx, webhook_id, {"status": "active", "updated_at": now})
-
-
-def send_sample(tx: Tx, webhook_id: int, *, now: datetime) -> tuple[str, str]:
-    """Send it an event about nothing, the way of all others; the event's id and type."""
+    """Tell it of everything again, first of what has waited. Whatever was wrong with it is forgotten."""
     webhook = store.read_webhook(tx, webhook_id, locked=True)
-    if webhook.status in ("paused", "disabled"):
-        raise Refused(f"This subscription is {webhook.status}: resume it first.")
-    event_type, event_id = sample_type(webhook.type), uuid4()
+    if webhook.status != "active":
+        healthy = {"status": "active", "failing_since": None, "last_error": None, "updated_at": now}
+        webhook = store.update_webhook(tx, webhook_id, healthy)
+    store.hurry(tx, webhook_id, now=now)
+    lanes.wake(tx, webhook_id, at=now, afresh=True)
+    return webhook
+
+
+def send_sample(tx: Tx, webhook_id: int, wanted: str | None = None, *, now: datetime) -> tuple[str, str]:
+    """Send it an event about nothing, of the `wanted` type, the way of all others; its id and its type."""
+    webhook = store.read_webhook(tx, webhook_id, locked=True)
+    require_awake(webhook)
+    if wanted is not None and webhook.type not in (EVERY_TYPE, wanted):
+        raise Invalid({"event_type": [f"This subscription is for {webhook.type} alone."]})
+    event_type, event_id = sample_type(wanted or webhook.type), uuid4()
     store.add_sample(tx, webhook_id, event_type=event_type, event_id=event_id, now=now)
+    lanes.wake(tx, webhook_id, at=now, afresh=True)
     return str(event_id), event_type
+
+
+def rotate_secret(
+    tx: Tx, sealer: Sealer, webhook_id: int, *, now: datetime
+) -> tuple[store.Webhook, str, datetime]:
+    """The subscription, its new secret in clear, and until when the one before signs too. The one before
+    that, if it still did, signs no longer."""
+    store.read_webhook(tx, webhook_id, locked=True)
+    secret, sealed = _new_secret(sealer, webhook_id)
+    until = now + TWO_SECRETS
+    changed = {
+        "previous_secret_sealed": webhooks.c.secret_sealed,
+        "previous_until": until,
+        "secret_sealed": sealed,
+        "updated_at": now,
+    }
+    return store.update_webhook(tx, webhook_id, changed), secret, until
+
+
+def require_awake(webhook: store.Webhook) -> None:
+    """Raise where nothing that is asked for now would go out."""
+    if not webhook.is_awake:
+        raise Refused(f"This subscription is {webhook.status}: resume it first.")
+
+
+def _new_secret(sealer: Sealer, webhook_id: int) -> tuple[str, bytes]:
+    """In clear and sealed."""
+    secret = standard_webhooks.new_secret(secrets.token_bytes(32))
+    return secret, sealer.seal(secret.encode(), context=_context(webhook_id))
 
 
 def unseal(sealer: Sealer, webhook_id: int, sealed: bytes) -> str:

@@ -3,6 +3,7 @@
 import ssl
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 
 import aiohttp
 from aiohttp.abc import AbstractResolver
@@ -32,10 +33,12 @@ class WebhookPoster:
         self._resolver = resolver
         self._tls = tls
         self._session: aiohttp.ClientSession | None = None
+        # An address is told of thousands of events; where it leads is judged at each connection.
+        self._fault = lru_cache(maxsize=1_000)(guard.check_destination)
 
     async def post(self, url: str, *, method: str, headers: Mapping[str, str], body: bytes) -> PostOutcome:
         """Deliver once. Whatever the other side does is an outcome, never an exception."""
-        fault = self._guard.check_destination(url)
+        fault = self._fault(url) if method == "POST" else self._guard.check_destination(url)
         if fault is not None:
             return PostOutcome(status=None, error=fault)
         try:
@@ -76,6 +79,8 @@ async def _start_of_body(response: aiohttp.ClientResponse) -> str:
 def _retry_after(headers: Mapping[str, str]) -> int | None:
     """Seconds to wait; a date is read against the other side's own clock, its `Date`."""
     given = headers.get("Retry-After", "").strip()
+    if not given:
+        return None
     if given.isascii() and given.isdigit():
         return min(int(given[:9]), LONGEST_WAIT)
     try:

@@ -4,6 +4,8 @@ from starlette.routing import BaseRoute
 
 from quillpost.api.v2 import (
     account,
+    automations,
+    deliveries,
     handwriting_styles,
     image_templates,
     mailing_lists,
@@ -42,6 +44,8 @@ routes: list[BaseRoute] = [
         image_templates,
         message_templates,
         webhooks,
+        deliveries,
+        automations,
         sub_accounts,
         account,
         print_room,

@@ -170,8 +170,8 @@ def change_mailing_list(
     mailing_list_id: ListId, body: ChangedMailingList, who: MayWrite, tx: InTx, parts: Parts
 ) -> Response:
     """What is not named stays. In another sub account its recipients are there with it, and so are the
-    sub account's subscriptions to its events. It becomes no suppression list while an order waits to be sent
-    to it."""
+    sub account's subscriptions to its events. It becomes no suppression list, and moves to no other sub
+    account, while an order waits to be sent to it or an automation on it is switched on."""
     changed = list_keeping.change_list(
         tx, who, id_in_path(mailing_list_id), body.columns(parts), now=parts.clock()
     )
@@ -186,7 +186,8 @@ def change_mailing_list(
     summary="Delete a mailing list",
 )
 def delete_mailing_list(mailing_list_id: ListId, tx: InTx) -> Response:
-    """With its recipients and the subscriptions to its events; not while an order waits to be sent to it."""
+    """With its recipients and the subscriptions to its events; not while an order waits to be sent to it, or
+    an automation on it is switched on."""
     list_keeping.end_list(tx, id_in_path(mailing_list_id))
     return answer({"message": "success"})
 
@@ -200,8 +201,8 @@ def delete_mailing_list(mailing_list_id: ListId, tx: InTx) -> Response:
 )
 def merge_mailing_list(mailing_list_id: ListId, body: Merge, tx: InTx, parts: Parts) -> Response:
     """Everyone goes over, but for those whose address is there already and, of those without an address,
-    whose e-mail is; the subscriptions to the list's events go over too. The emptied list is deleted, and its
-    counts of sends and scans with it. Suppression lists merge with their like alone."""
+    whose e-mail is; the subscriptions to the list's events and its automations go over too. The emptied list
+    is deleted, and its counts of sends and scans with it. Suppression lists merge with their like alone."""
     merged = list_keeping.merge_lists(tx, id_in_path(mailing_list_id), body.into, clock=parts.clock)
     return answer(list_shape(parts, merged), headers=SECRET)
 

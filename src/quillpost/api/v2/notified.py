@@ -9,6 +9,7 @@ from quillpost.api.bodies import Text
 from quillpost.audience.rules import EMAIL, LONGEST
 
 MOST_NOTIFIED = 100
+NOT_IN_ADDRESSES = frozenset('<>()[],;:\\"')
 TEXT_MESSAGE = re.compile(r"\+[0-9]{8,15}@sms")
 
 
@@ -20,9 +21,15 @@ def _addresses(value: object) -> object:
 
 
 def _reachable(text: str) -> str:
-    if len(text) > LONGEST or not (EMAIL.fullmatch(text) or TEXT_MESSAGE.fullmatch(text)):
+    if len(text) > LONGEST or not (_is_mail(text) or TEXT_MESSAGE.fullmatch(text)):
         raise ValueError("This is neither an e-mail address nor of the form +15125550100@sms.")
     return text
+
+
+def _is_mail(text: str) -> bool:
+    """An address alone, as a mail server takes it: neither a name around it nor marks that mean something to
+    one."""
+    return bool(EMAIL.fullmatch(text)) and text.isprintable() and not NOT_IN_ADDRESSES & set(text)
 
 
 Notified = Annotated[

@@ -134,7 +134,10 @@ class SendBody(Body):
     notification_emails: Notified | None = Field(
         None,
         validation_alias=AliasChoices("notification_emails", "email_additional"),
-        description="Kept for scans, which a later release tells of; an array, or one text with commas.",
+        description=(
+            "Who is told of scans: e-mail addresses, and +15125550100@sms for a text message; an array, or "
+            "one text with commas."
+        ),
     )
     return_name: Text | None = Field(
         None, max_length=LONGEST, description="Return address; else the sub account's or account's."

@@ -1,5 +1,6 @@
 """From a body to a draft, and from a draft to an answer: what sends, estimates and stored sends share."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from fastapi import Request, Response
@@ -80,8 +81,16 @@ def place(request: Request, draft: Draft, files: Files, who: Caller, parts: Part
     return answer(shown, headers=warning_header(order.warnings))
 
 
-def show(request: Request, draft: Draft, who: Caller, parts: Parts, unit: Unit) -> Response:
-    """Draw the piece and answer with links to the pictures."""
+def show(
+    request: Request,
+    draft: Draft,
+    who: Caller,
+    parts: Parts,
+    unit: Unit,
+    *,
+    more: Mapping[str, Any] | None = None,
+) -> Response:
+    """Draw the piece and answer with links to the pictures; `more` is in the data as well."""
     now = parts.clock()
     drawn = previewing.draw(parts.db, parts.studio, who, draft, qr_base=parts.press.qr_base, now=now)
     pictures = drawn.sides if drawn.envelope is None else drawn.sides | {ENVELOPE: drawn.envelope}
@@ -97,7 +106,7 @@ def show(request: Request, draft: Draft, who: Caller, parts: Parts, unit: Unit) 
     }
     if drawn.envelope is not None:
         data["envelope"] = links[ENVELOPE]
-    shown = {"success": True, "code": 200, "message": "OK", "data": data}
+    shown = {"success": True, "code": 200, "message": "OK", "data": data | dict(more or {})}
     return answer(shown, headers=warning_header(draft.warnings))
 
 

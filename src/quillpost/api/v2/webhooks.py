@@ -71,6 +71,16 @@ class NewWebhook(Body):
     mode: Literal["test", "live"] | None = Field(None, description="The token's own, if given.")
 
 
+class Trial(Body):
+    model_config = ConfigDict(json_schema_extra={"examples": [{"event_type": "scans.scan_update"}]})
+
+    event_type: EventName | None = Field(
+        None,
+        validation_alias=AliasChoices("event_type", "type"),
+        description="Which of its events; without it, the first that it is for.",
+    )
+
+
 class ChangedWebhook(Body):
     """What is not named stays; null where there must be something is refused."""
 
@@ -80,7 +90,7 @@ class ChangedWebhook(Body):
 
     url: Text = Field(default_factory=str, max_length=LONGEST_URL, description=TO)
     type: EventName = Field(default_factory=str, validation_alias=EVENT_NAMES, description=OF)
-    verb: Verb = Field("post", description=HOW)
+    verb: Verb = Field(default_factory=lambda: "post", description=HOW)
     description: Text | None = Field(None, max_length=500, description="Yours; null clears it.")
     sub_account_id: Id | None = Field(None, description=ONLY_SUB_ACCOUNT)
     mailing_list_id: Id | None = Field(None, description=ONLY_LIST)
@@ -99,6 +109,9 @@ def shape(webhook: store.Webhook) -> dict[str, Any]:
         "mode": webhook.mode,
         "description": webhook.description,
         "status": webhook.status,
+        "failing_since": iso(webhook.failing_since),
+        "last_error": webhook.last_error,
+        "previous_secret_until": iso(webhook.previous_until),
         "invoke_count": webhook.invoke_count,
         "created_at": iso(webhook.created_at),
         "updated_at": iso(webhook.updated_at),
@@ -129,6 +142,7 @@ def create_webhook(body: NewWebhook, who: MayWrite, tx: InTx, parts: Parts) -> R
         description=body.description,
         sub_account_id=body.sub_account_id,
         mailing_list_id=body.mailing_list_id,
+        most=parts.limits.webhooks,
         now=parts.clock(),
     )
     return answer(shape(webhook) | {"secret": secret}, status=201, headers={HOLDS_SECRET: "yes"})
@@ -156,7 +170,8 @@ def list_webhooks(request: Request, tx: InTx, asked: AskedPage, sub_account_id: 
     summary="Read a subscription",
 )
 def read_webhook(webhook_id: WebhookId, tx: InTx) -> Response:
-    """`invoke_count` counts the deliveries that succeeded."""
+    """`invoke_count` counts the deliveries that succeeded; `last_error` is what came of the last that did
+    not."""
     return answer(shape(store.read_webhook(tx, id_in_path(webhook_id))))
 
 
@@ -214,19 +229,38 @@ def pause_webhook(webhook_id: WebhookId, tx: InTx, parts: Parts) -> Response:
     summary="Resume a subscription",
 )
 def resume_webhook(webhook_id: WebhookId, tx: InTx, parts: Parts) -> Response:
-    """Events that waited go out in their order. One that is failing or disabled is active again too."""
+    """Events that waited go out in their order. One that is failing or disabled is active again too, and one
+    whose receiver was given a rest is tried at once."""
     return answer(shape(service.resume(tx, id_in_path(webhook_id), now=parts.clock())))
 
 
 @router.post(
     "/webhooks/{webhook_id}/test",
     response_model=schemas.WebhookTried,
-    responses=errors(400, 404, 409),
+    responses=errors(404, *BODY_ERRORS),
     dependencies=MAY_WRITE,
     summary="Send a sample event",
 )
-def try_webhook(webhook_id: WebhookId, tx: InTx, parts: Parts) -> Response:
-    """An event of the subscription's own type, signed and delivered like every other. Its order and its
-    piece have the id 0 and do not exist."""
-    event_id, event_type = service.send_sample(tx, id_in_path(webhook_id), now=parts.clock())
+def try_webhook(webhook_id: WebhookId, tx: InTx, parts: Parts, body: Trial | None = None) -> Response:
+    """An event that the subscription is for, signed and delivered like every other. Its order and its piece
+    have the id 0 and do not exist."""
+    wanted = None if body is None else body.event_type
+    event_id, event_type = service.send_sample(tx, id_in_path(webhook_id), wanted, now=parts.clock())
     return answer({"message": "success", "event_id": event_id, "event_type": event_type})
+
+
+@router.post(
+    "/webhooks/{webhook_id}/rotate-secret",
+    response_model=schemas.WebhookRotated,
+    responses=errors(404, 409),
+    dependencies=MAY_WRITE,
+    summary="Change a subscription's secret",
+)
+def rotate_webhook_secret(webhook_id: WebhookId, tx: InTx, parts: Parts) -> Response:
+    """The new secret is shown this once. For 24 hours events are signed with the old one too, so that a
+    receiver can change over when it likes; whoever rotates again meanwhile ends that for the oldest."""
+    webhook, secret, until = service.rotate_secret(
+        tx, parts.sealer, id_in_path(webhook_id), now=parts.clock()
+    )
+    shown = shape(webhook) | {"secret": secret, "previous_secret_until": iso(until)}
+    return answer(shown, headers={HOLDS_SECRET: "yes"})

@@ -12,7 +12,14 @@ function capital(text) {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
+function scanned(event) {
+  const times = Number(event.scans);
+  const what = event.name ? `Scanned: the piece to ${event.name}` : "Scanned";
+  return times > 1 ? `${what}, ${times} scans now` : what;
+}
+
 function change(event) {
+  if (event.event_type === "scans.scan_update") return scanned(event);
   if (!event.current) return event.event_type;
   return event.previous ? `${capital(event.previous)} → ${capital(event.current)}` : capital(event.current);
 }
@@ -26,6 +33,7 @@ function card(event, isNew) {
   fill("type", event.event_type);
   fill("order", event.order_id ? `Order ${event.order_id}` : "");
   fill("item", event.item_id ? `Item ${event.item_id}` : "");
+  fill("place", event.event_type === "scans.scan_update" && event.leads_to ? `Led to ${event.leads_to}` : "");
   fill("verified", event.verified ? "✓ Signature verified" : "Signature not verified");
   fill("body", event.body);
   const time = item.querySelector("time");

@@ -55,7 +55,9 @@ class MailingListShape(BaseModel):
     total_sends: int
     last_scan: Moment | None
     last_send: Moment | None
-    api_key: str = Field(description="Lets recipients be added to this list, and to no other.")
+    api_key: str = Field(
+        description="Lets recipients be added to this list, and to no other: `POST /hooks/lists/{api_key}`."
+    )
     created_at: Moment
     created_at_diff: Ago
     updated_at: Moment

@@ -17,11 +17,16 @@ EXAMPLE: dict[str, Any] = {
     "mode": "live",
     "description": "Tells the CRM who has mail",
     "status": "active",
+    "failing_since": None,
+    "last_error": None,
+    "previous_secret_until": None,
     "invoke_count": 12,
     "created_at": "2026-05-01T09:30:00Z",
     "updated_at": "2026-05-01T09:30:00Z",
 }
-NEW_EXAMPLE = EXAMPLE | {"invoke_count": 0, "secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"  # noqa: S105
+NEW_EXAMPLE = EXAMPLE | {"invoke_count": 0, "secret": SECRET}
+ROTATED_EXAMPLE = EXAMPLE | {"secret": SECRET, "previous_secret_until": "2026-05-02T09:30:00Z"}
 
 
 class WebhookShape(BaseModel):
@@ -36,7 +41,12 @@ class WebhookShape(BaseModel):
     verb: str
     mode: str
     description: str | None
-    status: str
+    status: str = Field(description="active, failing, paused or disabled.")
+    failing_since: Moment | None
+    last_error: str | None = Field(description="Why the last delivery that failed did so.")
+    previous_secret_until: Moment | None = Field(
+        description="Until when the secret before this one signs too; null where it was never changed."
+    )
     invoke_count: int
     created_at: Moment
     updated_at: Moment
@@ -46,6 +56,10 @@ class WebhookCreated(WebhookShape):
     model_config = ConfigDict(json_schema_extra={"examples": [NEW_EXAMPLE]})
 
     secret: str = Field(description="Shown this once.")
+
+
+class WebhookRotated(WebhookCreated):
+    model_config = ConfigDict(json_schema_extra={"examples": [ROTATED_EXAMPLE]})
 
 
 class WebhookPage(BaseModel):

@@ -1,0 +1,1 @@
+"""Telling what happened: events fanned out and delivered, codes scanned."""

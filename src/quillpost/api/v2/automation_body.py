@@ -1,0 +1,186 @@
+"""The bodies of automations, and the send within: read, and read again whenever it is sent."""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationError
+
+from quillpost.api.bodies import DIGITS, NOT_BLANK, NULL_IS_LEFT_OUT, Body, Flag, FormText, Id, Switch, Text
+from quillpost.api.errors import invalid_of
+from quillpost.api.v2.send import OFFERS, Offer
+from quillpost.api.v2.send_body import SendBody
+from quillpost.automations.drafting import ReadSend
+from quillpost.automations.rules import DAILY_LIMIT, FURTHEST_OFFSET, HIGHEST_DAILY_LIMIT
+from quillpost.kit import exact_json
+from quillpost.kit.errors import Invalid
+from quillpost.orders.calls import Call, Faults
+from quillpost.parts import Limits
+
+LONGEST_NAME = 200
+ROOM_FOR_THE_REST = 100_000
+"""Bytes of a send beside its message and metadata: addresses, mostly."""
+
+BY_PATH: Mapping[str, Offer] = {path: offer for offer in OFFERS for path in offer.piece.paths}
+PIECE_NAMES = ", ".join(offer.piece.paths[0] for offer in OFFERS)
+
+CHOOSES = "An automation chooses whom it mails by itself: leave this out."
+LEFT_OUT: Mapping[str, str] = {
+    **dict.fromkeys(("recipients", "mailing_list_ids", "mailing_lists", "radius_search"), CHOOSES),
+    "schedule_for": "An automation sends when its time comes: leave this out.",
+    **dict.fromkeys(
+        ("preview", "preview_recipient"), "POST /automations/{id}/preview shows it: leave this out."
+    ),
+}
+"""What a send says of its audience and its time, which are the automation's own."""
+
+EXAMPLE: dict[str, Any] = {
+    "name": "Welcome",
+    "trigger": "list_entry",
+    "mailing_list_id": 7,
+    "send": {"piece": "postcard", "message": "Hi %FIRST_NAME%, welcome!", "metadata": {"flow": "welcome"}},
+    "enabled": True,
+}
+BIRTHDAY: dict[str, Any] = {
+    "name": "Birthdays",
+    "trigger": "date",
+    "mailing_list_id": 7,
+    "date_field": "dob",
+    "days_offset": -7,
+    "send": {"piece": "notecard", "message": "Happy birthday, %FIRST_NAME%!"},
+    "daily_limit": 500,
+}
+
+Trigger = Literal["list_entry", "scan", "date"]
+DateField = Literal["dob", "anniversary"]
+
+
+def _named(text: str) -> str:
+    """On one line: it stands in sentences, and in the subject of an e-mail."""
+    plain = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+    if not plain:
+        raise ValueError("Give the automation a name.")
+    return plain
+
+
+def _signed(value: object) -> object:
+    """In a form a number is text, and may be below zero."""
+    digits = value.removeprefix("-") if isinstance(value, FormText) else ""
+    return int(str(value)) if digits.isascii() and digits.isdigit() and len(digits) < 10 else value
+
+
+Name = Annotated[
+    Text, Field(max_length=LONGEST_NAME, json_schema_extra={"pattern": NOT_BLANK}), AfterValidator(_named)
+]
+Offset = Annotated[int, Field(ge=-FURTHEST_OFFSET, le=FURTHEST_OFFSET), BeforeValidator(_signed)]
+DailyLimit = Annotated[int, Field(ge=1, le=HIGHEST_DAILY_LIMIT), DIGITS]
+
+CALLED = "What you call it."
+WHEN = (
+    "list_entry: someone is put on the list; scan: someone scans a QR code of mail to the list, or of any"
+    " mail where no list is named; date: it is someone's day."
+)
+WHOSE = "The list whose people are mailed. Only scan may go without."
+WHICH = "The date that is mailed for, every year; for date alone."
+OFFSET = "Days after that date; before it, negative."
+WHAT = f"`piece` ({PIECE_NAMES}) and the body of POST /send/{{piece}} without its audience and schedule_for."
+LIMIT = "How many people it mails a day at most; the others wait for the next days."
+ON = "Switched on, it mails, and that costs money."
+
+
+class AutomationBody(Body):
+    """What both a new automation and a changed one hold: a send within."""
+
+    @classmethod
+    def ignored_in(cls, sent: Any) -> set[str]:
+        return super().ignored_in(sent) | _ignored_in_send(sent)
+
+
+class NewAutomation(AutomationBody):
+    model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE, BIRTHDAY]})
+
+    name: Name = Field(description=CALLED, examples=["Welcome"])
+    trigger: Trigger = Field(description=WHEN)
+    mailing_list_id: Id | None = Field(None, description=WHOSE)
+    date_field: DateField | None = Field(None, description=WHICH)
+    days_offset: Annotated[Offset, NULL_IS_LEFT_OUT] = Field(0, description=OFFSET)
+    send: dict[str, Any] = Field(description=WHAT)
+    daily_limit: Annotated[DailyLimit, NULL_IS_LEFT_OUT] = Field(DAILY_LIMIT, description=LIMIT)
+    enabled: Switch = Field(False, description=ON)
+
+
+class ChangedAutomation(AutomationBody):
+    """What is not named stays; null where there must be something is refused."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"enabled": False}]})
+
+    # Each default stands for "stays".
+    name: Name = Field(default_factory=str, description=CALLED)
+    trigger: Trigger = Field(default_factory=lambda: "list_entry", description=WHEN)
+    mailing_list_id: Id | None = Field(None, description=WHOSE)
+    date_field: DateField | None = Field(None, description=WHICH)
+    days_offset: Offset = Field(default_factory=int, description=OFFSET)
+    send: dict[str, Any] = Field(default_factory=dict, description=f"{WHAT} It replaces the former whole.")
+    daily_limit: DailyLimit = Field(default_factory=int, description=LIMIT)
+    enabled: Flag = Field(default_factory=bool, description=ON)
+
+
+def read_send(send: Mapping[str, Any]) -> tuple[Offer, SendBody]:
+    """The send within a body: what it is, and what it says. Faults go by the names of a send's own fields."""
+    given = {name: value for name, value in send.items() if name != "piece"}
+    piece = send.get("piece")
+    offer = BY_PATH.get(piece) if isinstance(piece, str) else None
+    faults: Faults = {} if offer else {"piece": [f"Choose one of {PIECE_NAMES}."]}
+    faults |= {name: [why] for name, why in LEFT_OUT.items() if given.get(name) not in (None, False)}
+    if offer is None or faults:
+        raise Invalid(faults)
+    try:
+        return offer, offer.body.model_validate(given)
+    except ValidationError as wrong:
+        raise invalid_of(wrong.errors()) from None
+
+
+def kept_text(send: Mapping[str, Any], limits: Limits) -> str:
+    """The send as it is kept: as it came, to the letter."""
+    written = exact_json.write(dict(send))
+    size = len(written.encode())
+    most = ROOM_FOR_THE_REST + limits.metadata_bytes + 4 * limits.message_characters
+    if size > most:
+        raise Invalid({"send": [f"This send takes {size:,} bytes as JSON; at most {most:,} are kept."]})
+    return written
+
+
+def reader(limits: Limits) -> ReadSend:
+    """Reads a send that is kept, as this release understands it."""
+
+    def read(text: str, now: datetime) -> tuple[Call, Faults]:
+        offer, body = read_send(exact_json.read(text.encode()))
+        return body.call(offer.piece, limits, now=now)
+
+    return read
+
+
+def within_send(wrong: Invalid) -> Invalid:
+    """The same faults by the names that they have in an automation."""
+    fields = {
+        "mailing_list_id" if name == "mailing_list_ids" else f"send.{name}": told
+        for name, told in wrong.fields.items()
+    }
+    return Invalid(fields)
+
+
+def unused_in_send(text: str, names: Iterable[str]) -> set[str]:
+    """Fields of a kept send that the piece has no use for, as they are spelled there."""
+    send = exact_json.read(text.encode())
+    offer, _ = read_send(send)
+    return {f"send.{name}" for name in offer.body.spelled(names, send)}
+
+
+def _ignored_in_send(sent: Any) -> set[str]:
+    send = sent.get("send") if isinstance(sent, Mapping) else None
+    if not isinstance(send, Mapping):
+        return set()
+    piece = send.get("piece")
+    offer = BY_PATH.get(piece) if isinstance(piece, str) else None
+    known = {"piece", *LEFT_OUT}
+    return {f"send.{name}" for name in (offer.body.ignored_in(send) - known if offer else ())}

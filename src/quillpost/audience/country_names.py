@@ -1,0 +1,66 @@
+"""Countries as people write them: the names that CRMs store, and the two letters that they stand for."""
+
+import unicodedata
+
+_NAMES = """
+AD Andorra; AE United Arab Emirates, UAE; AF Afghanistan; AG Antigua and Barbuda; AI Anguilla; AL Albania;
+AM Armenia; AO Angola; AR Argentina; AS American Samoa; AT Austria; AU Australia, AUS; AW Aruba;
+AX Aland Islands; AZ Azerbaijan; BA Bosnia and Herzegovina; BB Barbados; BD Bangladesh; BE Belgium;
+BF Burkina Faso; BG Bulgaria; BH Bahrain; BI Burundi; BJ Benin; BM Bermuda; BN Brunei, Brunei Darussalam;
+BO Bolivia; BR Brazil, BRA; BS Bahamas, The Bahamas; BT Bhutan; BW Botswana; BY Belarus; BZ Belize;
+CA Canada, CAN; CD Democratic Republic of the Congo; CF Central African Republic; CG Congo;
+CH Switzerland, CHE; CI Ivory Coast, Cote d'Ivoire; CL Chile; CM Cameroon; CN China, CHN; CO Colombia;
+CR Costa Rica; CU Cuba; CV Cape Verde, Cabo Verde; CW Curacao; CY Cyprus; CZ Czechia, Czech Republic;
+DE Germany, DEU, Deutschland; DJ Djibouti; DK Denmark, DNK; DM Dominica; DO Dominican Republic; DZ Algeria;
+EC Ecuador; EE Estonia; EG Egypt; ER Eritrea; ES Spain, ESP; ET Ethiopia; FI Finland, FIN; FJ Fiji;
+FK Falkland Islands; FM Micronesia; FO Faroe Islands; FR France, FRA; GA Gabon;
+GB United Kingdom, UK, GBR, Great Britain, England, Scotland, Wales, Northern Ireland; GD Grenada;
+GE Georgia; GF French Guiana; GG Guernsey; GH Ghana; GI Gibraltar; GL Greenland; GM Gambia; GN Guinea;
+GP Guadeloupe; GQ Equatorial Guinea; GR Greece; GT Guatemala; GU Guam; GW Guinea-Bissau; GY Guyana;
+HK Hong Kong; HN Honduras; HR Croatia; HT Haiti; HU Hungary; ID Indonesia; IE Ireland, IRL; IL Israel;
+IM Isle of Man; IN India, IND; IQ Iraq; IR Iran; IS Iceland; IT Italy, ITA; JE Jersey; JM Jamaica;
+JO Jordan; JP Japan, JPN; KE Kenya; KG Kyrgyzstan; KH Cambodia; KI Kiribati; KM Comoros;
+KN Saint Kitts and Nevis; KP North Korea; KR South Korea, Korea, Republic of Korea; KW Kuwait;
+KY Cayman Islands; KZ Kazakhstan; LA Laos; LB Lebanon; LC Saint Lucia; LI Liechtenstein; LK Sri Lanka;
+LR Liberia; LS Lesotho; LT Lithuania; LU Luxembourg; LV Latvia; LY Libya; MA Morocco; MC Monaco; MD Moldova;
+ME Montenegro; MG Madagascar; MH Marshall Islands; MK North Macedonia, Macedonia; ML Mali;
+MM Myanmar, Burma; MN Mongolia; MO Macao, Macau; MP Northern Mariana Islands; MQ Martinique; MR Mauritania;
+MS Montserrat; MT Malta; MU Mauritius; MV Maldives; MW Malawi; MX Mexico, MEX; MY Malaysia; MZ Mozambique;
+NA Namibia; NC New Caledonia; NE Niger; NG Nigeria; NI Nicaragua;
+NL Netherlands, The Netherlands, Holland, NLD; NO Norway, NOR; NP Nepal; NR Nauru;
+NZ New Zealand, NZL; OM Oman; PA Panama; PE Peru; PF French Polynesia; PG Papua New Guinea; PH Philippines;
+PK Pakistan; PL Poland, POL; PR Puerto Rico; PS Palestine; PT Portugal, PRT; PW Palau; PY Paraguay; QA Qatar;
+RE Reunion; RO Romania; RS Serbia; RU Russia, Russian Federation; RW Rwanda; SA Saudi Arabia;
+SB Solomon Islands; SC Seychelles; SD Sudan; SE Sweden, SWE; SG Singapore; SI Slovenia; SK Slovakia;
+SL Sierra Leone; SM San Marino; SN Senegal; SO Somalia; SR Suriname; SS South Sudan; SV El Salvador;
+SX Sint Maarten; SY Syria; SZ Eswatini, Swaziland; TC Turks and Caicos Islands; TD Chad; TG Togo;
+TH Thailand; TJ Tajikistan; TL Timor-Leste, East Timor; TM Turkmenistan; TN Tunisia; TO Tonga;
+TR Turkey, Turkiye; TT Trinidad and Tobago; TV Tuvalu; TW Taiwan; TZ Tanzania; UA Ukraine; UG Uganda;
+US United States, United States of America, USA, America; UY Uruguay; UZ Uzbekistan;
+VA Vatican City, Holy See; VC Saint Vincent and the Grenadines; VE Venezuela; VG British Virgin Islands;
+VI US Virgin Islands, Virgin Islands; VN Vietnam, Viet Nam; VU Vanuatu; WS Samoa; YE Yemen;
+ZA South Africa; ZM Zambia; ZW Zimbabwe
+"""
+
+
+def _letters(text: str) -> str:
+    """Letters alone, without their marks, in capitals; an ampersand is the word that it stands for."""
+    apart = unicodedata.normalize("NFD", text.replace("&", " and "))
+    return "".join(letter for letter in apart.upper() if letter.isalpha())
+
+
+def _table() -> dict[str, str]:
+    found: dict[str, str] = {}
+    for entry in _NAMES.split(";"):
+        code, _, names = entry.strip().partition(" ")
+        found |= {_letters(name): code for name in names.split(",")}
+    return found
+
+
+NAMES = _table()
+"""Two letters by a country's name in letters alone."""
+
+
+def country_code(text: str) -> str:
+    """The two letters where the name is one that we know, else the text as it was."""
+    return NAMES.get(_letters(text), text)

@@ -1,0 +1,359 @@
+"""People as other services send them: where they are in a body, and what is said of each.
+
+What is left blank is not said: tools send every field that they have, empty or not.
+"""
+
+import re
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from quillpost.audience.country_names import country_code
+from quillpost.audience.field_names import (
+    FIRST_OF_ALL,
+    INSIDE,
+    LONGEST_NAME,
+    MANY,
+    ONE_OF,
+    Meaning,
+    meaning,
+    plain,
+)
+from quillpost.audience.rules import HOME
+from quillpost.kit.exact_json import WrittenNumber
+
+SOURCES = ("automation", "crm")
+"""What may be said of where people come from; a list of no other type takes it for its own."""
+
+MOST_NAMED = 50
+"""Names of a row that mean nothing to us of which we tell."""
+
+DEEPEST = 10
+"""Objects around the fields of a person."""
+
+NUL = "This text holds a NUL character, which cannot be printed or stored."
+NO_CHARACTER = "This text holds a character that does not exist (a lone surrogate)."
+NOT_AN_OBJECT = "This must be an object with the fields of one person."
+LEAVING = frozenset(
+    {
+        "unsubscribe", "unsubscribed", "cleaned", "delete", "deleted", "contactdelete", "contactdeleted",
+        "contactdeletion", "deletedperson", "persondeleted", "peopledeleted", "customersdelete",
+    }
+)  # fmt: skip
+"""What services call it when someone is not theirs any more."""
+EVENT = frozenset({"type", "event", "eventtype", "action", "eventname"})
+
+_HALF_A_CHARACTER = re.compile("[\ud800-\udfff]")
+_WITH_TIME = re.compile(r"(\d{4}-\d{2}-\d{2})[T ]\d.*", re.DOTALL)
+_WITHOUT_YEAR = re.compile(r"(?:--)?\d{1,2}[/-]\d{1,2}")
+_DIGITS = re.compile(r"-?[0-9]{1,15}")
+_APART = re.compile(r" {2,}")
+_DAY = timedelta(days=1) // timedelta(milliseconds=1)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_YEARS = range(1850, 2200)
+
+_NUMBER_FIRST = frozenset({"US", "CA", "GB", "IE", "AU", "NZ", "FR", "ZA", "IN", "PR"})
+"""Where the number of a house is written before its street."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What is said of one person, by our names."""
+
+    given: Mapping[str, str] = field(default_factory=dict)
+    ignored: Sequence[str] = ()
+    """Names that mean nothing to us."""
+    fault: str | None = None
+    """Why it cannot be read at all."""
+    is_leaving: bool = False
+    """Whether it tells of someone who left."""
+    is_half_named: bool = False
+    """Whether the name is a first or a last name alone, and so no better than one that is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """The people of one body."""
+
+    rows: Sequence[Any]
+    source: str | None = None
+    is_leaving: bool = False
+    """Whether it tells of people who left."""
+    ignored: Sequence[str] = ()
+    """Names around the rows that mean nothing to us."""
+
+
+@dataclass(slots=True)
+class _Found:
+    name: str
+    path: str
+    value: Any
+    comes_first: bool
+
+
+def people_in(body: Any) -> Sent:
+    """The rows of a body: an array, an object that holds one, or a single person."""
+    if not isinstance(body, Mapping):
+        return Sent(body if isinstance(body, list) else [body])
+    beside: list[str] = []
+    rows = _rows_of(body, DEEPEST, "", beside)
+    source, is_leaving = _source(body), tells_of_leaving(body)
+    if rows is None:
+        return Sent([body], source, is_leaving)
+    return Sent(rows, source, is_leaving, beside[:MOST_NAMED])
+
+
+def tells_of_leaving(body: Any) -> bool:
+    """Whether an event says that someone is not theirs any more."""
+    if not isinstance(body, Mapping):
+        return False
+    about = body.get("meta")
+    levels = [body, about] if isinstance(about, Mapping) else [body]
+    return any(_says_left(name, value) for level in levels for name, value in level.items())
+
+
+def _says_left(name: str, value: Any) -> bool:
+    return isinstance(value, str) and plain(name) in EVENT and plain(value) in LEAVING
+
+
+def read(row: Any, *, is_leaving: bool = False) -> Said:
+    """What a row says of one person; `is_leaving`, that they left."""
+    if not isinstance(row, Mapping):
+        return Said(fault=NOT_AN_OBJECT)
+    found, ignored = _meant(row)
+    chosen: dict[str, Any] = {}
+    parts: dict[int, dict[str, Any]] = {}
+    for what, each in found:
+        into = chosen if what.address is None else parts.setdefault(what.address, {})
+        into.setdefault(what.field, each)
+    chosen |= _address(parts)
+    given: dict[str, str] = {}
+    for name, each in chosen.items():
+        text: str | None = _text(each.value)
+        if text and (fault := _unsayable(text)):
+            return Said(ignored=ignored[:MOST_NAMED], fault=f"{_sayable(each.path)}: {fault}")
+        if text and name in ("dob", "anniversary"):
+            text = _day(text)
+        if text is None:
+            ignored.append(_sayable(each.path))
+        else:
+            given[name] = text
+    is_leaving = is_leaving or tells_of_leaving(row)
+    is_half_named = "name" not in given and ("first_name" in given) != ("last_name" in given)
+    return Said(_finished(given, chosen), ignored[:MOST_NAMED], None, is_leaving, is_half_named)
+
+
+def _rows_of(body: Mapping[str, Any], depth: int, path: str, beside: list[str]) -> list[Any] | None:
+    """The people of all arrays in an object, perhaps some objects further inside; and what is beside them."""
+    arrays = {name: _listed(value) for name, value in body.items() if plain(name) in MANY}
+    full = {name: rows for name, rows in arrays.items() if rows and any(map(_is_object, rows))}
+    if full:
+        beside += _beside(body, path, {*full, *(name for name, rows in arrays.items() if rows == [])})
+        return [row for rows in full.values() for row in rows]
+    for name, value in body.items():
+        if depth and plain(name) in INSIDE and isinstance(value, Mapping):
+            inner = _rows_of(value, depth - 1, f"{path}{name}.", beside)
+            if inner is not None:
+                beside += _beside(body, path, {name})
+                return inner
+    # Nobody at all; unless it is one person, of whom something or other is empty.
+    return [] if [] in arrays.values() and not _meant(body)[0] else None
+
+
+def _beside(body: Mapping[str, Any], path: str, read: Container[str]) -> Iterator[str]:
+    """What of an object around rows is not read."""
+    for name, value in body.items():
+        if name not in read and (path or not _decides(name, value)):
+            yield _sayable(f"{path}{name}")
+
+
+def _decides(name: str, value: Any) -> bool:
+    """Whether an outermost field says nothing of a person, and yet what becomes of them."""
+    return _source({name: value}) is not None or tells_of_leaving({name: value})
+
+
+def _is_object(value: Any) -> bool:
+    return isinstance(value, Mapping)
+
+
+def _source(body: Mapping[str, Any]) -> str | None:
+    """Only where it is one of ours: other services have sources of their own."""
+    said = body.get("source")
+    return said if isinstance(said, str) and said in SOURCES else None
+
+
+def _listed(value: Any) -> list[Any] | None:
+    """An array; or what a form has instead of one, an object whose names are numbers."""
+    if isinstance(value, list):
+        return value
+    if isinstance(value, Mapping) and value and all(name.isascii() and name.isdigit() for name in value):
+        return [value[name] for name in sorted(value, key=lambda name: (len(name), name))]
+    return None
+
+
+def _meant(row: Mapping[str, Any]) -> tuple[list[tuple[Meaning, _Found]], list[str]]:
+    """What in a row is said of the person, that which counts most first, and names that mean nothing."""
+    meant, ignored = [], []
+    for each in _walk(row, "", "", DEEPEST, comes_first=False):
+        what = meaning(each.name)
+        if what is None or isinstance(each.value, (bool, Mapping, list)):
+            if each.path not in row or not _decides(each.path, each.value):
+                ignored.append(_sayable(each.path))
+        elif _text(each.value):
+            meant.append((what, each))
+    meant.sort(key=lambda pair: (not pair[1].comes_first, pair[0].rank))
+    return meant, ignored
+
+
+def _walk(
+    level: Mapping[str, Any], prefix: str, path: str, depth: int, *, comes_first: bool
+) -> Iterator[_Found]:
+    for key, value in level.items():
+        own = plain(key)
+        name, where = prefix + own, f"{path}{key}"
+        if isinstance(value, list) or (own in ONE_OF and _listed(value)):
+            yield from _of_list(_listed(value) or [], own, prefix, where, depth, comes_first)
+        elif not isinstance(value, Mapping) or not depth:
+            yield _Found(name, where, value, comes_first)
+        elif own in INSIDE:
+            first = comes_first or own == FIRST_OF_ALL
+            yield from _walk(value, prefix, f"{where}.", depth - 1, comes_first=first)
+        else:
+            yield from _of_object(value, name, where, depth, comes_first)
+
+
+def _of_object(
+    value: Mapping[str, Any], name: str, where: str, depth: int, comes_first: bool
+) -> Iterator[_Found]:
+    """The parts of an address, or a value that brings its history along; or nothing that we know."""
+    if any(meaning(name + plain(key)) for key in value):
+        yield from _walk(value, name, f"{where}.", depth - 1, comes_first=comes_first)
+    elif "value" in value:
+        yield _Found(name, where, value["value"], comes_first)
+    else:
+        yield _Found(name, where, value, comes_first)
+
+
+def _of_list(
+    values: Sequence[Any], own: str, prefix: str, where: str, depth: int, comes_first: bool
+) -> Iterator[_Found]:
+    if own in ONE_OF and values:
+        one, name = _primary(values), prefix + ONE_OF[own]
+        if isinstance(one, Mapping) and depth:
+            yield from _of_object(one, name, where, depth, comes_first)
+        else:
+            yield _Found(name, where, one, comes_first)
+    elif own in INSIDE:  # fields that each bring their own name
+        for each in values:
+            yield from _of_pair(each, prefix, where, comes_first)
+    elif values:
+        yield _Found(prefix + own, where, list(values), comes_first)
+
+
+def _of_pair(pair: Any, prefix: str, where: str, comes_first: bool) -> Iterator[_Found]:
+    if not isinstance(pair, Mapping):
+        return
+    named = {plain(key): value for key, value in pair.items()}
+    name = next((named[key] for key in ("key", "name", "label", "field", "id") if key in named), None)
+    value = next((named[key] for key in ("value", "fieldvalue") if key in named), None)
+    if isinstance(name, str):
+        yield _Found(prefix + plain(name), f"{where}.{name}", value, comes_first)
+
+
+def _primary(values: Sequence[Any]) -> Any:
+    for each in values:
+        if isinstance(each, Mapping) and any(
+            plain(key) in ("primary", "isprimary", "default") and flag in (True, 1, "1", "true")
+            for key, flag in each.items()
+        ):
+            return each
+    return values[0]
+
+
+def _address(parts: Mapping[int, dict[str, _Found]]) -> dict[str, _Found]:
+    """One address: the first that names a street, else the first of which anything is known."""
+    streets = [which for which in sorted(parts) if parts[which].keys() & {"address", "route", "whole"}]
+    which = next(iter(streets or sorted(parts)), None)
+    if which is None:
+        return {}
+    chosen = dict(parts[which])
+    if "country" not in chosen and "country" in parts.get(0, {}):
+        chosen["country"] = parts[0]["country"]
+    return chosen
+
+
+def _finished(given: dict[str, str], chosen: Mapping[str, _Found]) -> dict[str, str]:
+    """By our names alone: names are joined, and an address is put together from its parts."""
+    first, last = given.pop("first_name", None), given.pop("last_name", None)
+    if first and last:
+        given["name"] = f"{first} {last}"
+    elif (first or last) and "name" not in given:
+        given["name"] = first or last or ""
+    if "country" in given:
+        given["country"] = country_code(given["country"])
+    _put_street(given)
+    code = chosen.get("postal_code")
+    if code is not None and isinstance(code.value, int) and given.get("country", HOME).upper() == HOME:
+        # A number cannot begin with a nought, and many ZIP codes do.
+        given["postal_code"] = given["postal_code"].rjust(5, "0")
+    return given
+
+
+def _put_street(given: dict[str, str]) -> None:
+    whole, route, number = (given.pop(name, None) for name in ("whole", "route", "number"))
+    if "address" not in given and route:
+        is_first = given.get("country", HOME).upper() in _NUMBER_FIRST
+        given["address"] = " ".join(filter(None, (number, route) if is_first else (route, number)))
+    if "address" not in given and whole:
+        given["address"] = whole
+        code = given.get("postal_code")
+        if code and code in whole:  # its parts are within it
+            for part in ("city", "province", "postal_code"):
+                given.pop(part, None)
+    lines = [line.strip() for line in given.get("address", "").splitlines() if line.strip()]
+    if len(lines) > 1 and "address2" not in given:
+        given["address"], given["address2"] = lines[0], ", ".join(lines[1:])
+    elif lines:
+        given["address"] = ", ".join(lines)
+    if "address" in given and not given.keys() & {"city", "postal_code"}:
+        # Some services write an address on one line, with two spaces between its parts.
+        given["address"] = _APART.sub(", ", given["address"])
+
+
+def _text(value: Any) -> str:
+    match value:
+        case str():
+            return value.strip()
+        case WrittenNumber():
+            return value.text
+        case bool() | None:
+            return ""
+        case int():
+            return str(value)
+    return ""
+
+
+def _unsayable(text: str) -> str | None:
+    """What keeps a text from being stored and printed."""
+    if "\x00" in text:
+        return NUL
+    return NO_CHARACTER if _HALF_A_CHARACTER.search(text) else None
+
+
+def _day(text: str) -> str | None:
+    """A date as our own calls take one. None where it lacks its year: such a day is of no use to us."""
+    if _WITHOUT_YEAR.fullmatch(text):
+        return None
+    if with_time := _WITH_TIME.fullmatch(text):
+        return with_time[1]
+    if _DIGITS.fullmatch(text) and int(text) and int(text) % _DAY == 0:
+        days = int(text) // _DAY  # midnights are told in milliseconds since 1970
+        if abs(days) < 400 * 365 and (day := _EPOCH + timedelta(days=days)).year in _YEARS:
+            return day.date().isoformat()
+    return text
+
+
+def _sayable(name: str) -> str:
+    """A name may be as long and as odd as its sender likes; what is told of it may not."""
+    return name[:LONGEST_NAME].encode(errors="backslashreplace").decode()

@@ -1,0 +1,1 @@
+"""Sends that start by themselves: on a list entry, a scan, or a date."""

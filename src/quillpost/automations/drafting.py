@@ -1,0 +1,108 @@
+"""From an automation's send to a draft: checked as a send to its list is, whoever is mailed in the end.
+
+An automation that listens to scans of any list has none to be checked with: a made-up person stands in.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime, tzinfo
+
+from quillpost.accounts.rules import Caller
+from quillpost.audience.rules import Person
+from quillpost.composition.studio import Studio
+from quillpost.composition.words.variables import holds_variable
+from quillpost.creative.shelf import Shelf
+from quillpost.creative.wording import CheckUrl
+from quillpost.database import Database, Tx
+from quillpost.kit.times import Clock
+from quillpost.orders.calls import Call, Faults
+from quillpost.orders.chosen import draft_for
+from quillpost.orders.examining import examine_wish
+from quillpost.orders.preparing import Draft
+from quillpost.orders.resolving import Resolved, resolve
+from quillpost.orders.wish import CAMPAIGN, Wish
+from quillpost.ports import Fetcher, World
+
+SAMPLE: Mapping[str, str | None] = {
+    "name": "Jane Doe",
+    "address": "12 Main St",
+    "city": "Austin",
+    "province": "TX",
+    "postal_code": "78701",
+}
+
+SAME_FOR_EVERYONE = "With an automation the picture is the same for everyone: its URL takes no variables."
+
+ReadSend = Callable[[str, datetime], tuple[Call, Faults]]
+"""Reads a kept send as the API reads one, at a moment. The API lies above: whoever puts the parts together
+hands it down."""
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """All that it takes to turn a send into an order without anyone who calls. Days begin in `zone`."""
+
+    db: Database
+    studio: Studio
+    shelf: Shelf
+    fetcher: Fetcher
+    worlds: Mapping[str, World]
+    check_url: CheckUrl
+    read: ReadSend
+    zone: tzinfo
+    clock: Clock
+
+
+def resolve_send(
+    tx: Tx,
+    who: Caller,
+    call: Call,
+    faults: Faults,
+    *,
+    mailing_list_id: int | None,
+    on: date,
+    measured: bool = True,
+) -> Resolved:
+    """The send with its audience put in, looked up; what is wrong with it is one more fault."""
+    whole = (
+        replace(call, recipients=(SAMPLE,))
+        if mailing_list_id is None
+        else replace(call, mailing_list_ids=(mailing_list_id,))
+    )
+    resolved = resolve(tx, who, whole, faults, on=on, measured=measured)
+    if mailing_list_id is None:
+        _refuse_own_pictures(resolved.wish, faults)
+    return resolved
+
+
+def _refuse_own_pictures(wish: Wish, faults: Faults) -> None:
+    """As with lists: five thousand pictures are not fetched for a letter that nobody waits for."""
+    for source in (wish.front, wish.background):
+        if source is not None and source.url is not None and holds_variable(source.url):
+            faults.setdefault(source.field, []).append(SAME_FOR_EVERYONE)
+
+
+def draft(
+    means: Means,
+    who: Caller,
+    resolved: Resolved,
+    faults: Faults,
+    people: Sequence[Person],
+    *,
+    on_list: int | None,
+) -> Draft:
+    """What is sent to these people, who are on this list. No transaction is open meanwhile."""
+    wish, _ = examine_wish(
+        resolved.wish, styles=means.studio.hands.styles, check_url=means.check_url, known_faults=faults
+    )
+    wish = replace(wish, recipients=(), mailing_list_ids=(), method=CAMPAIGN, on_list=on_list)
+    return draft_for(
+        resolved,
+        wish,
+        people,
+        who=who,
+        studio=means.studio,
+        fetcher=means.fetcher,
+        store=means.shelf.store,
+        indicia=means.worlds[who.mode].indicia[wish.mail_class],
+    )

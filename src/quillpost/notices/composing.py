@@ -1,0 +1,45 @@
+"""From a notice to the message that is sent: who it is from, why they get it, how to hear no more of it."""
+
+from collections.abc import Callable
+from datetime import datetime
+
+from quillpost.notices import markup, rules
+from quillpost.notices.letters import as_text_message, one_line
+from quillpost.notices.outbox import Claimed
+from quillpost.notices.refusals import Reader
+from quillpost.ports import Message
+
+LONGEST_SUBJECT = 150
+TEST = "This is about testing mode: nothing was printed or mailed."
+
+LinkTo = Callable[[Reader], str]
+"""Where a reader says that they want to hear no more."""
+
+
+def compose(notice: Claimed, *, link_to: LinkTo, now: datetime) -> Message:
+    is_test = notice.mode == "test"
+    if notice.channel == "text":
+        words = f"Test: {notice.words}" if is_test else notice.words
+        number = notice.address.removesuffix(rules.TEXT_SUFFIX)
+        return Message(notice.key, number, notice.subject, as_text_message(words), now)
+    title = one_line(notice.subject, most=LONGEST_SUBJECT)
+    link = link_to(Reader(notice.account_id, notice.address)) if notice.kind == rules.SCANS else None
+    footer = [TEST] if is_test else []
+    footer.append(_reason(notice))
+    ends = footer if link is None else [*footer, f"To hear no more of them: {link}"]
+    return Message(
+        key=notice.key,
+        to=notice.address,
+        subject=f"[Test] {title}" if is_test else title,
+        text=f"{notice.words.strip()}\n\n-- \n" + "\n".join(ends) + "\n",
+        at=now,
+        html=markup.page(title, notice.words, footer, unsubscribe=link),
+        unsubscribe=link,
+    )
+
+
+def _reason(notice: Claimed) -> str:
+    name = one_line(notice.account_name, most=LONGEST_SUBJECT)
+    if notice.kind == rules.SCANS:
+        return f"You get this because {name} has named your address to be told of scans."
+    return f"You get this because your address is that of the account {name}."

@@ -1,0 +1,160 @@
+"""Notices that wait to be sent: posted in the transaction of what they tell, claimed and sent after it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
+
+from quillpost.database import Tx
+from quillpost.database.event_tables import notices
+from quillpost.notices import rules
+from quillpost.notices.rules import Channel
+
+LONGEST_ERROR = 500
+NOT_REACHED = "It could not be sent for days."
+
+# The lease and the back-off are one column: whoever dies with a notice in hand leaves it to the next. One to
+# somebody who has refused since it was posted is not sent any more.
+CLAIM = sa.text(
+    """
+    with due as (
+        select n.id,
+               n.kind = :scans and exists (
+                   select 1 from notice_refusals r
+                    where r.account_id = n.account_id and r.address = lower(n.address)) as is_refused
+          from notices n
+         where n.status = 'pending' and n.channel = :channel and n.next_at <= :now
+         order by n.next_at, n.id limit :most
+           for update skip locked)
+    update notices n
+       set status = case when d.is_refused then 'unwanted' else 'pending' end,
+           next_at = case when not d.is_refused then cast(:lease as timestamptz) end,
+           attempts = n.attempts + case when d.is_refused then 0 else 1 end
+      from due d join notices m on m.id = d.id join accounts a on a.id = m.account_id
+     where n.id = d.id
+    returning n.id, n.status, n.attempts, n.account_id, a.name as account_name, n.mode, n.key, n.kind,
+              n.channel, n.address, n.subject, n.words
+    """
+)
+GIVE_UP = sa.text(
+    """
+    update notices set status = 'failed', next_at = null, error = coalesce(error, :error)
+     where status = 'pending' and created_at < :before
+    """
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A notice in hand; `attempts` counts this one."""
+
+    id: int
+    attempts: int
+    account_id: int
+    account_name: str
+    mode: str
+    key: str
+    kind: str
+    channel: Channel
+    address: str
+    subject: str
+    words: str
+
+
+def post(
+    tx: Tx,
+    *,
+    key: str,
+    kind: str,
+    account_id: int,
+    sub_account_id: int | None,
+    mode: str,
+    address: str,
+    subject: str,
+    words: str,
+    now: datetime,
+) -> None:
+    """Have it sent once this transaction commits. The key says what is told, and to whom: with a key that is
+    there already, nothing happens. The words are paragraphs with empty lines between them; lines that begin
+    with `- ` are a list."""
+    notice = {
+        "key": key,
+        "kind": kind,
+        "account_id": account_id,
+        "sub_account_id": sub_account_id,
+        "mode": mode,
+        "address": address,
+        "subject": subject,
+        "words": words,
+    }
+    post_all(tx, [notice], now=now)
+
+
+def post_all(tx: Tx, several: Sequence[dict[str, Any]], *, now: datetime) -> None:
+    """The same of several."""
+    if several:
+        rows = [
+            {
+                **each,
+                "channel": rules.channel(each["address"]),
+                "status": "pending",
+                "attempts": 0,
+                "next_at": now,
+                "created_at": now,
+            }
+            for each in several
+        ]
+        tx.execute(insert(notices).values(rows).on_conflict_do_nothing(index_elements=["key"]))
+
+
+def claim(tx: Tx, channel: Channel, *, most: int, lease: datetime, now: datetime) -> list[Claimed]:
+    """Those that are due, the oldest first, for us alone until the lease ends."""
+    asked = {"channel": channel, "most": most, "lease": lease, "now": now, "scans": rules.SCANS}
+    rows = [row._asdict() for row in tx.execute(CLAIM, asked)]
+    taken = [row for row in rows if row.pop("status") == "pending"]
+    return sorted((Claimed(**row) for row in taken), key=lambda each: each.id)
+
+
+def record_sent(tx: Tx, notice: Claimed, *, now: datetime) -> None:
+    _record(tx, notice, status="sent", sent_at=now, next_at=None, error=None)
+
+
+def record_failure(tx: Tx, notice: Claimed, *, error: str, next_at: datetime | None) -> None:
+    """With a time it is tried again; without, it has failed for good."""
+    _record(
+        tx,
+        notice,
+        status="pending" if next_at else "failed",
+        next_at=next_at,
+        error=error[:LONGEST_ERROR],
+    )
+
+
+def put_back(tx: Tx, notice: Claimed, *, error: str, next_at: datetime | None) -> None:
+    """Nothing was sent, as nobody was there to take it: the attempt does not count."""
+    _record(
+        tx,
+        notice,
+        attempts=notice.attempts - 1,
+        next_at=next_at,
+        error=error[:LONGEST_ERROR],
+    )
+
+
+def give_up(tx: Tx, *, now: datetime) -> int:
+    """What could not be sent for so long is news no more; how many."""
+    before = now - rules.GIVE_UP_AFTER
+    return tx.execute(GIVE_UP, {"before": before, "error": NOT_REACHED}).rowcount
+
+
+def _record(tx: Tx, notice: Claimed, **values: object) -> None:
+    """Unless its lease ran out meanwhile, and another has taken it."""
+    still_ours = (
+        notices.c.id == notice.id,
+        notices.c.status == "pending",
+        notices.c.attempts == notice.attempts,
+    )
+    tx.execute(sa.update(notices).where(*still_ours).values(**values))

@@ -1,0 +1,1 @@
+"""Scans of QR codes: kept before they are answered, counted after."""

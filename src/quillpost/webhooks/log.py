@@ -1,0 +1,188 @@
+"""The delivery log: what a subscription was told, what waits, what its receiver said; and one more try."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from quillpost.database import Database, Tenant, Tx
+from quillpost.database.event_tables import deliveries
+from quillpost.kit.errors import NotFound, Refused
+from quillpost.kit.paging import Page, PageRequest
+from quillpost.webhooks import lanes, service, store
+
+STATUSES = ("pending", "delivered", "failed")
+QUOTED = {status: sa.literal_column(f"'{status}'", sa.Text()) for status in STATUSES}
+"""Written out, a status finds the index that has its rows alone."""
+
+MOST = 10_000
+"""How many of the newest can be looked through; a subscription may have had millions."""
+
+_EARLIER = deliveries.alias()
+_WAITS_FOR = (
+    sa.select(_EARLIER.c.id)
+    .where(
+        deliveries.c.status == "pending",
+        _EARLIER.c.webhook_id == deliveries.c.webhook_id,
+        _EARLIER.c.stream == deliveries.c.stream,
+        _EARLIER.c.status == "pending",
+        _EARLIER.c.id < deliveries.c.id,
+    )
+    .order_by(_EARLIER.c.id)
+    .limit(1)
+    .scalar_subquery()
+)
+_REST = sa.text("select lane_rest(:webhook_id)")
+
+_LOGGED = [
+    deliveries.c[name]
+    for name in (
+        "id", "event_id", "event_type", "status", "attempts", "body", "response_status", "response_body",
+        "error", "created_at", "next_at", "delivered_at",
+    )
+]  # fmt: skip
+
+# What was sent is sent again to the letter, unless it was for another address or another verb. It is the
+# same event, so its receiver can tell the repeat.
+SEND_AGAIN = sa.text(
+    """
+    insert into deliveries (account_id, sub_account_id, mode, webhook_id, fact_id, event_id, event_type,
+                            stream, body, status, next_at, created_at)
+    select d.account_id, d.sub_account_id, d.mode, d.webhook_id, d.fact_id, d.event_id, d.event_type,
+           d.stream,
+           case when w.verb = 'post' and starts_with(d.body, '{')
+                  or w.verb = 'get' and starts_with(d.body, w.url) then d.body end,
+           'pending', :now, :now
+      from deliveries d join webhooks w on w.id = d.webhook_id
+     where d.id = :id and d.created_at = :created_at
+    returning id
+    """
+)
+SENT_AGAIN = sa.text(
+    """
+    select a.id from deliveries d
+      join deliveries a on a.webhook_id = d.webhook_id and a.stream = d.stream and a.status = 'pending'
+                       and a.event_id = d.event_id
+     where d.id = :id and d.created_at = :created_at
+     order by a.id limit 1
+    """
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One event on its way to one subscription. `words` is what went out: a POST's body, or a GET's URL."""
+
+    id: int
+    event_id: UUID
+    event_type: str
+    status: str
+    attempts: int
+    words: str | None
+    response_status: int | None
+    response_body: str | None
+    error: str | None
+    created_at: datetime
+    next_at: datetime | None
+    delivered_at: datetime | None
+    waits_for: int | None
+    """The earlier delivery of the same piece, or order, that comes first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveryFilter:
+    status: str | None = None
+    event_type: str | None = None
+
+
+def list_deliveries(
+    db: Database, tx: Tx, who: Tenant, webhook_id: int, asked: PageRequest, wanted: DeliveryFilter
+) -> tuple[Page[Delivery], bool]:
+    """The newest first, and whether there are more than can be looked through.
+
+    The service finds the rows, in an index that is closed to tenants; they are read as the caller. Whose
+    the subscription is must be known already.
+    """
+    conditions = _conditions(who, webhook_id, wanted)
+    with db.work() as ours:
+        some = sa.select(sa.literal(1)).select_from(deliveries).where(*conditions).limit(MOST + 1)
+        counted = ours.execute(sa.select(sa.func.count()).select_from(some.subquery())).scalar_one()
+        total = min(counted, MOST)
+        found = ours.execute(
+            sa.select(deliveries.c.id)
+            .where(*conditions)
+            .order_by(deliveries.c.id.desc())
+            .offset(min(asked.offset, MOST))
+            .limit(max(0, min(asked.per_page, total - asked.offset)))
+        ).scalars()
+        ids = list(found)
+    return Page(_read(tx, webhook_id, ids), total, asked), counted > MOST
+
+
+def read_delivery(tx: Tx, webhook_id: int, delivery_id: int) -> Delivery:
+    found = _read(tx, webhook_id, [delivery_id])
+    if not found:
+        raise NotFound
+    return found[0]
+
+
+def retry(tx: Tx, webhook_id: int, delivery_id: int, *, now: datetime) -> Delivery:
+    """Have it sent now. One that arrived goes again as a delivery of its own, of the same event; where that
+    is on its way already, it is not sent a third time."""
+    service.require_awake(store.read_webhook(tx, webhook_id, locked=True))
+    known = read_delivery(tx, webhook_id, delivery_id)
+    if known.waits_for is not None:
+        raise Refused(
+            f"It waits for delivery {known.waits_for} of the same piece or order: retry that first."
+        )
+    row = {"id": known.id, "created_at": known.created_at}
+    if known.status == "delivered":
+        under_way = tx.execute(SENT_AGAIN, row).scalar()
+        due = under_way or tx.execute(SEND_AGAIN, row | {"now": now}).scalar_one()
+    else:
+        due = known.id
+        tx.execute(
+            sa.update(deliveries)
+            .where(
+                deliveries.c.id == known.id,
+                deliveries.c.created_at == known.created_at,
+                deliveries.c.status != "delivered",
+            )
+            .values(status="pending", next_at=now, extra_tries=deliveries.c.extra_tries + 1)
+        )
+    lanes.wake(tx, webhook_id, at=now, afresh=True)
+    return read_delivery(tx, webhook_id, due)
+
+
+def _conditions(who: Tenant, webhook_id: int, wanted: DeliveryFilter) -> list[sa.ColumnElement[bool]]:
+    conditions = [deliveries.c.webhook_id == webhook_id]
+    if who.sub_account_id is not None:
+        conditions.append(deliveries.c.sub_account_id == who.sub_account_id)
+    if wanted.status is not None:
+        conditions.append(deliveries.c.status == QUOTED[wanted.status])
+    if wanted.event_type is not None:
+        conditions.append(deliveries.c.event_type == wanted.event_type)
+    return conditions
+
+
+def _read(tx: Tx, webhook_id: int, ids: Sequence[int]) -> list[Delivery]:
+    """What waits is tried when its time has come and its receiver is no longer left alone; what waits for
+    another delivery has no time of its own."""
+    query = (
+        sa.select(*_LOGGED, _WAITS_FOR)
+        .where(deliveries.c.webhook_id == webhook_id, deliveries.c.id.in_(ids))
+        .order_by(deliveries.c.id.desc())
+    )
+    rows: Sequence[Any] = tx.execute(query).all()
+    found = [Delivery(*row) for row in rows]
+    rest = tx.execute(_REST, {"webhook_id": webhook_id}).scalar() if found else None
+    return [replace(each, next_at=_next_at(each, rest)) for each in found]
+
+
+def _next_at(delivery: Delivery, rest: datetime | None) -> datetime | None:
+    if delivery.next_at is None or delivery.waits_for is not None:
+        return None
+    return delivery.next_at if rest is None else max(delivery.next_at, rest)

@@ -1,0 +1,78 @@
+"""What pieces of a merged list do later counts for the list it became, however often that was merged on."""
+
+from outbox import addressed, fan_out
+from scanned import codes_of, count, scan
+
+from direct import TestClient
+from makers import Account, Clock, carry_on, do_due_jobs, people
+from quillpost.database.event_tables import merged_lists
+from quillpost.parts import Parts
+from quillpost.webhooks import store
+
+COUNTS = ("total_sends", "total_scans", "unique_scans")
+
+
+def make_list(owner: Account, how_many: int = 0) -> int:
+    list_id = int(owner.post("/mailing-lists", {"description": "Neighbours"}).json()["id"])
+    if how_many:
+        rows = [{**each, "mailing_list_id": list_id} for each in people(how_many)]
+        assert owner.post("/recipients-utils/create-multiple", rows).status_code == 201
+    return list_id
+
+
+def merge(owner: Account, source: int, target: int) -> None:
+    merged = owner.post(f"/mailing-lists/{source}/merge", {"into": target})
+    assert merged.status_code == 200, merged.text
+
+
+def counts(owner: Account, list_id: int) -> dict[str, object]:
+    shown = owner.get(f"/mailing-lists/{list_id}").json()
+    return {name: shown[name] for name in (*COUNTS, "last_scan")}
+
+
+def test_pieces_under_way_are_scanned_and_told_of_under_the_new_list(
+    owner: Account, parts: Parts, clock: Clock, http: TestClient
+) -> None:
+    first, second, third = make_list(owner, 2), make_list(owner), make_list(owner)
+    hook = owner.post(
+        "/webhooks",
+        {"url": "https://example.com/hook", "type": "order_item.status_update", "mailing_list_id": first},
+    ).json()["id"]
+    sent = owner.send(recipients=[], mailing_list_ids=[first], qrcode_url="https://shop.example.com/hi")
+    do_due_jobs(parts)
+    carry_on(parts, clock, seconds=12)
+    a, _ = codes_of(parts, sent.json()["id"])
+    scan(http, a)
+    count(parts)
+    before = counts(owner, first)
+    assert (before["total_scans"], before["unique_scans"]) == (1, 1)
+
+    merge(owner, first, second)
+    assert counts(owner, second) == before
+    merge(owner, second, third)
+    fan_out(parts)
+    with parts.db.work() as tx:
+        listening = store.read_webhook(tx, hook)
+    told = len(addressed(parts, listening))
+    carry_on(parts, clock, seconds=40)
+    fan_out(parts)
+    assert len(addressed(parts, listening)) > told, "the pieces are not told of any more"
+
+    clock.advance(minutes=1)
+    b = codes_of(parts, sent.json()["id"])[1]
+    for code in (a, b):
+        scan(http, code)
+    count(parts)
+    after = counts(owner, third)
+    assert (after["total_scans"], after["unique_scans"]) == (3, 2)
+    assert after["last_scan"] != before["last_scan"]
+
+
+def test_a_stranger_leaves_no_trace_in_another_accounts_lists(
+    owner: Account, stranger: Account, parts: Parts
+) -> None:
+    mine, theirs = make_list(owner), make_list(stranger)
+    assert stranger.post(f"/mailing-lists/{theirs}/merge", {"into": mine}).status_code == 400
+    assert stranger.post(f"/mailing-lists/{mine}/merge", {"into": theirs}).status_code == 404
+    with parts.db.work() as tx:
+        assert tx.execute(merged_lists.select()).all() == []

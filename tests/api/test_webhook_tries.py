@@ -1,0 +1,75 @@
+"""Tries beside the schedule, and what waits for what."""
+
+from typing import Any
+
+import pytest
+from outbox import fan_out
+from receivers import deliver
+
+from makers import Account, Clock
+from quillpost.parts import Parts
+from quillpost.webhooks.rules import EVENT_TYPES
+
+
+def subscribe(owner: Account, **how: Any) -> int:
+    made = owner.post("/webhooks", {"url": "https://example.com/hook", "type": "order.status_update"} | how)
+    assert made.status_code == 201, made.text
+    return int(made.json()["id"])
+
+
+def only(owner: Account, hook: int) -> dict[str, Any]:
+    [delivery] = owner.get(f"/webhooks/{hook}/deliveries").json()["data"]
+    return dict(delivery)
+
+
+def test_trying_by_hand_uses_up_nothing_of_the_schedule(owner: Account, parts: Parts, clock: Clock) -> None:
+    hook = subscribe(owner)
+    owner.send()
+    deliver(parts, 500)
+    for tries in range(2, 14):
+        path = f"/webhooks/{hook}/deliveries/{only(owner, hook)['id']}/retry"
+        assert owner.post(path, {}).status_code == 200
+        deliver(parts, 500)
+        shown = only(owner, hook)
+        assert (shown["status"], shown["attempts"]) == ("pending", tries)
+        assert shown["next_attempt_at"] < "2026-05-04T12:11:00Z", "it was put off as after its last try"
+    assert owner.get(f"/webhooks/{hook}").json()["status"] == "active"
+
+
+def test_what_waits_for_an_earlier_one_says_so_and_is_not_tried_before_it(
+    owner: Account, parts: Parts, clock: Clock
+) -> None:
+    hook = subscribe(owner)
+    order = owner.send().json()["id"]
+    deliver(parts, 500)
+    assert owner.post(f"/orders/{order}/cancel", {}).status_code == 200
+    clock.advance(seconds=1)
+    fan_out(parts)
+    later, earlier = owner.get(f"/webhooks/{hook}/deliveries").json()["data"]
+    assert earlier["waits_for"] is None
+    assert earlier["next_attempt_at"] is not None
+    assert (later["waits_for"], later["next_attempt_at"]) == (earlier["id"], None)
+    refused = owner.post(f"/webhooks/{hook}/deliveries/{later['id']}/retry", {})
+    assert refused.status_code == 400
+    assert f"delivery {earlier['id']}" in refused.json()["message"]
+
+
+@pytest.mark.parametrize("event_type", EVENT_TYPES)
+def test_a_subscription_to_all_is_tried_with_any_of_them(
+    owner: Account, parts: Parts, event_type: str
+) -> None:
+    hook = subscribe(owner, type="*")
+    tried = owner.post(f"/webhooks/{hook}/test", {"event_type": event_type})
+    assert (tried.status_code, tried.json()["event_type"]) == (200, event_type)
+    [(_, body)] = deliver(parts, 200).asked
+    assert f'"event_type":"{event_type}"'.encode() in body
+
+
+def test_a_subscription_is_tried_with_nothing_that_it_is_not_for(owner: Account) -> None:
+    hook = subscribe(owner, type="order_item.delivered")
+    refused = owner.post(f"/webhooks/{hook}/test", {"event_type": "scans.scan_update"})
+    assert refused.status_code == 422
+    assert refused.json()["errors"] == {
+        "event_type": ["This subscription is for order_item.delivered alone."]
+    }
+    assert owner.get(f"/webhooks/{hook}/deliveries").json()["data"] == []

@@ -1,0 +1,87 @@
+"""Deliveries lie in a table a day, and old ones are dropped: a backup has them all, and is not disturbed."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import psycopg
+import pytest
+import sqlalchemy as sa
+from operator_commands import Quillpost
+from outbox import claim, fan_out, settle
+
+from makers import Account, Clock, carry_on, rows_of_all
+from quillpost import wiring
+from quillpost.database import dump
+from quillpost.database.postgres_binaries import find_binaries
+from quillpost.parts import Parts
+from quillpost.webhooks import days
+
+PLACES = "select tableoid::regclass::text, status, count(*) from deliveries group by 1, 2 order by 1, 2"
+
+
+@pytest.fixture
+def places(owner: Account, parts: Parts, clock: Clock) -> list[tuple[str, str, int]]:
+    """Where deliveries lie: two that were settled, in the day's table, and others that wait."""
+    assert owner.post("/webhooks", {"url": "https://example.com/hook", "type": "*"}).status_code == 201
+    days.keep(parts.db, now=clock.now())
+    owner.send()
+    carry_on(parts, clock, seconds=40)
+    fan_out(parts)
+    first, second = claim(parts)[:2]
+    settle(parts, [first])
+    settle(parts, [due for due in claim(parts) if due.id == second.id], "failed", response_status=500)
+    found = places_in(parts)
+    day = f"deliveries_{clock.now():%Y%m%d}"
+    assert {(table, status) for table, status, _ in found} == {
+        (day, "delivered"),
+        (day, "failed"),
+        ("deliveries_pending", "pending"),
+    }
+    return found
+
+
+def places_in(parts: Parts) -> list[tuple[str, str, int]]:
+    with parts.db.work() as tx:
+        return [(table, status, count) for table, status, count in tx.execute(sa.text(PLACES))]
+
+
+def test_deliveries_come_back_into_their_days_and_go_on(
+    places: list[tuple[str, str, int]],
+    parts: Parts,
+    clock: Clock,
+    conninfo: str,
+    blank: str,
+    tmp_path: Path,
+    quillpost: Quillpost,
+) -> None:
+    before = rows_of_all(parts)["deliveries"]
+    steps = (("backup", tmp_path / "home", conninfo), ("restore", tmp_path / "new-home", blank))
+    for command, home, database in steps:
+        outcome = quillpost(command, tmp_path / "b.qpb", home=home, database_url=database)
+        assert outcome.code == 0, outcome.err
+    restored = wiring.build(wiring.Settings(home=tmp_path / "new-home"), blank, clock=clock.now)
+    assert places_in(restored) == places
+    assert rows_of_all(restored)["deliveries"] == before
+    while dues := claim(restored):
+        settle(restored, dues)
+    assert {status for _, status, _ in places_in(restored)} == {"delivered", "failed"}
+    clock.advance(days=31)
+    days.keep(restored.db, now=clock.now())
+    assert places_in(restored) == []
+    restored.db.close()
+
+
+def test_a_day_that_is_too_old_while_a_backup_runs_is_in_it_and_dropped_afterwards(
+    places: list[tuple[str, str, int]], parts: Parts, clock: Clock, conninfo: str, blank: str
+) -> None:
+    """The hourly job comes after the snapshot, and before `pg_dump` has looked at anything."""
+    later = clock.now() + timedelta(days=31)
+    with dump.held_snapshot(conninfo) as snapshot:
+        days.keep(parts.db, now=later)
+        dump.load(find_binaries(), blank, dump.dumped(find_binaries(), conninfo, snapshot))
+    with psycopg.connect(blank) as connection:
+        assert connection.execute(PLACES).fetchall() == places
+    days.keep(parts.db, now=later)
+    assert places_in(parts) == []
+    with parts.db.work() as tx:
+        assert tx.execute(sa.text("select to_regclass(:name)"), {"name": places[0][0]}).scalar_one() is None

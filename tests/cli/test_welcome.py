@@ -1,0 +1,117 @@
+"""The first minute on a home that was used before: the receiver page is subscribed once, where it is."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from told import rest
+
+from quillpost import wiring
+from quillpost.cli.welcome import Welcome, prepare_welcome
+from quillpost.database.event_tables import deliveries, webhooks
+from quillpost.kit.sealing import SealBroken
+from quillpost.outbound import note_receiver, outbound_guard, receiver_places
+from quillpost.parts import Parts
+from quillpost.webhooks.service import send_sample, unseal
+
+
+def settings_of(home: Path, **changes: Any) -> wiring.Settings:
+    return wiring.Settings.model_validate({"home": home, "receiver": True, "port": 9001} | changes)
+
+
+@pytest.fixture
+def home(parts: Parts, tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+def welcome(home: Path, parts: Parts, **changes: Any) -> Welcome:
+    return prepare_welcome(settings_of(home, **changes), parts.db.conninfo)
+
+
+def subscriptions(parts: Parts) -> list[Any]:
+    with parts.db.work() as tx:
+        return list(tx.execute(sa.select(webhooks).order_by(webhooks.c.id)))
+
+
+def test_it_subscribes_once_however_often_it_starts(home: Path, parts: Parts) -> None:
+    first, again = welcome(home, parts), welcome(home, parts)
+    assert first == again
+    [hook] = subscriptions(parts)
+    assert hook.url == f"{first.receiver_url}/hook"
+    assert (hook.type, hook.mode, hook.description) == ("*", "test", "Receiver page")
+
+
+def test_another_port_takes_the_subscription_along_and_what_waits_for_it(home: Path, parts: Parts) -> None:
+    welcome(home, parts)
+    [before] = subscriptions(parts)
+    with parts.db.work() as tx:
+        send_sample(tx, before.id, now=parts.clock())
+        tx.execute(sa.update(webhooks).values(status="failing", last_error="Connection refused."))
+    rest(parts, before.id)
+    moved = welcome(home, parts, port=9002)
+    [hook] = subscriptions(parts)
+    assert (hook.id, hook.url) == (before.id, f"{moved.receiver_url}/hook")
+    assert ":9002/" in hook.url
+    assert (hook.status, hook.last_error) == ("active", None)
+    with parts.db.work() as tx:
+        assert tx.execute(sa.select(deliveries.c.status)).scalars().all() == ["pending"]
+        lane = tx.execute(sa.text("select resting_until, due_at from webhook_lanes")).one()
+    assert lane.resting_until is None
+    assert lane.due_at is not None
+
+
+def test_several_that_were_left_behind_become_one(home: Path, parts: Parts) -> None:
+    welcome(home, parts)
+    [first] = subscriptions(parts)
+    with parts.db.work() as tx:
+        tx.execute(sa.update(webhooks).values(description="mine"))
+    welcome(home, parts, port=9002)
+    with parts.db.work() as tx:
+        tx.execute(sa.update(webhooks).values(description="Receiver page"))
+        tx.execute(
+            sa.insert(webhooks).values(
+                {name: value for name, value in first._mapping.items() if name != "id"}
+                | {"url": "https://example.com/hook"}
+            )
+        )
+    welcome(home, parts, port=9002)
+    urls = [hook.url for hook in subscriptions(parts)]
+    assert [url.partition("/receiver")[0] for url in urls] == [
+        "http://127.0.0.1:9002",
+        "https://example.com/hook",
+    ]
+
+
+def test_under_another_key_the_subscription_is_made_anew(home: Path, parts: Parts) -> None:
+    before = welcome(home, parts)
+    [old] = subscriptions(parts)
+    (home / "secret.key").unlink()
+    after = welcome(home, parts)
+    assert after.receiver_url != before.receiver_url
+    [hook] = subscriptions(parts)
+    assert (hook.id == old.id, hook.url) == (False, f"{after.receiver_url}/hook")
+    with pytest.raises(SealBroken):
+        unseal(parts.sealer, hook.id, bytes(hook.secret_sealed))
+
+
+def test_events_stay_on_this_machine_whatever_the_world_calls_it(home: Path, parts: Parts) -> None:
+    shown = welcome(home, parts, base_url="https://mail.example.com", host="0.0.0.0")
+    assert shown.receiver_url.startswith("https://mail.example.com/receiver/")
+    [hook] = subscriptions(parts)
+    assert hook.url.startswith("http://127.0.0.1:9001/receiver/")
+
+
+def test_whoever_delivers_beside_the_server_finds_the_receiver(home: Path) -> None:
+    home.mkdir(exist_ok=True)
+    beside = settings_of(home, receiver=False, port=8025)
+    assert receiver_places(beside) == set()
+    note_receiver(settings_of(home))
+    assert receiver_places(beside) == {("127.0.0.1", 9001)}
+    assert outbound_guard(beside).check_url("http://127.0.0.1:9001/receiver/x/hook") is None
+    assert outbound_guard(beside).check_url("http://127.0.0.1:9002/") is not None
+    (home / "receiver-place").write_text("nonsense")
+    assert receiver_places(beside) == set()
+    note_receiver(settings_of(home))
+    note_receiver(settings_of(home, receiver=False))
+    assert receiver_places(beside) == set()

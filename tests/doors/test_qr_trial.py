@@ -1,0 +1,59 @@
+"""Where the codes lead that somebody scans from a screen: those of a preview, and those of a proof."""
+
+import io
+from collections.abc import Sequence
+from urllib.parse import urlsplit
+
+import pypdfium2 as pdfium
+import zxingcpp
+from PIL import Image
+from reading import Seen
+from scanned import codes_of, count, inbox, scan
+from test_pages import BROWSER
+
+from direct import TestClient
+from makers import Account, count_rows
+from quillpost.kit.tokens import SPECIMEN_CODE, UNAMBIGUOUS
+from quillpost.parts import Parts
+
+PAGE = "https://shop.example.com/hi"
+
+
+def codes_in(pictures: Sequence[Image.Image]) -> list[str]:
+    """What a phone reads there, the host aside."""
+    wanted = zxingcpp.BarcodeFormats(zxingcpp.QRCode)
+    found = [code.text for picture in pictures for code in zxingcpp.read_barcodes(picture, wanted)]
+    return [text.rpartition("/q/")[2] for text in found]
+
+
+def test_a_preview_s_code_leads_to_a_page_that_says_so_and_counts_nowhere(
+    owner: Account, http: TestClient, parts: Parts
+) -> None:
+    shown = owner.send(qrcode_url=PAGE, preview=True).json()["data"]["previews"]
+    pictures = [Image.open(io.BytesIO(http.get(urlsplit(url).path).content)) for url in shown]
+    [code] = codes_in(pictures)
+    assert code == SPECIMEN_CODE
+    before = count_rows(parts)
+    for method in ("GET", "HEAD"):
+        told = scan(http, code, method)
+        assert (told.status_code, told.headers["Cache-Control"]) == (200, "no-store")
+    assert "preview" in scan(http, code).json()["message"]
+    page = scan(http, code, **BROWSER)
+    assert (page.status_code, page.headers["Cache-Control"]) == (200, "no-store")
+    assert "This is a preview." in Seen.of(page.text).words
+    assert count_rows(parts) == before
+
+
+def test_no_piece_can_have_a_preview_s_code() -> None:
+    assert set(SPECIMEN_CODE) - set(UNAMBIGUOUS)
+
+
+def test_a_proof_carries_the_pieces_own_codes(owner: Account, http: TestClient, parts: Parts) -> None:
+    order = owner.send(qrcode_url=PAGE).json()["id"]
+    document = pdfium.PdfDocument(owner.get(f"/orders/{order}/proof").content)
+    pictures = [page.render(scale=300 / 72).to_pil() for page in document]
+    document.close()
+    assert codes_in(pictures) == codes_of(parts, order)
+    assert scan(http, codes_in(pictures)[0]).headers["location"] == PAGE
+    assert (len(inbox(parts)), count(parts)) == (1, 1)
+    assert owner.get(f"/orders/{order}").json()["total_scans"] == 1

@@ -1,0 +1,267 @@
+"""What other services call the fields of a person, and where in a body they are."""
+
+import json
+from typing import Any
+
+import pytest
+from hook_payloads import FORM, PAYLOADS, Payload
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quillpost.audience import country_names, field_names
+from quillpost.audience.countries import COUNTRIES
+from quillpost.audience.country_names import country_code
+from quillpost.audience.field_names import ADDRESSES, PERSON, PLACE, meaning, plain
+from quillpost.audience.hook_rows import MOST_NAMED, NOT_AN_OBJECT, Said, people_in, read, tells_of_leaving
+from quillpost.audience.rules import CUSTOM, TEXTS, examine_alone
+from quillpost.doors.hook_bodies import nested
+
+OURS = {*TEXTS, "dob", "anniversary"}
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+A_NAME = st.sampled_from(sorted({*" ".join([*PERSON.values(), *PLACE.values()]).split(), *CUSTOM}))
+SEPARATORS = st.sampled_from(["", " ", "_", "-", ".", " / "])
+
+
+def only(body: Any) -> Said:
+    [row] = people_in(body).rows
+    return read(row)
+
+
+@pytest.mark.parametrize("service", PAYLOADS)
+def test_jane_is_read_whoever_sends_her(service: str) -> None:
+    payload: Payload = PAYLOADS[service]
+    said = only(nested(payload.body.items()) if payload.kind == FORM else payload.body)
+    assert said.fault is None
+    assert said.given == payload.expected
+    assert set(said.ignored) == payload.ignored
+    person, faults = examine_alone(said.given, may_lack=True)
+    assert faults == {}
+    assert person.address_key == "12MAINST|" + (person.address2 or "").upper().replace(" ", "") + "|78701|US"
+
+
+@given(A_NAME, SEPARATORS, st.booleans(), st.data())
+def test_case_spaces_and_punctuation_of_a_name_do_not_matter(
+    name: str, between: str, capitals: bool, data: st.DataObject
+) -> None:
+    cut = data.draw(st.integers(1, len(name)))
+    other = name[:cut] + between + name[cut:]
+    assert plain(other.upper() if capitals else other) == name
+
+
+@given(A_NAME.filter(lambda name: name not in ("full", "formatted")))
+def test_every_name_of_the_tables_is_known(name: str) -> None:
+    assert meaning(name) is not None
+
+
+@pytest.mark.parametrize("field", sorted(OURS))
+def test_our_own_names_mean_themselves(field: str) -> None:
+    what = meaning(plain(field))
+    assert what is not None
+    assert what.field == field
+
+
+@given(ANYTHING)
+def test_whatever_is_sent_is_read_or_refused_and_never_more_than_our_fields(body: Any) -> None:
+    for row in people_in(body).rows:
+        said = read(row)
+        assert said.given.keys() <= OURS
+        assert all(text.strip() for text in said.given.values())
+        assert len(said.ignored) <= MOST_NAMED
+        assert said.fault is None or said.given == {}
+
+
+@given(st.dictionaries(A_NAME, ANYTHING, max_size=8))
+def test_whatever_a_known_name_holds_is_read_the_same_twice(row: dict[str, Any]) -> None:
+    assert read(row) == read(json.loads(json.dumps(row)))
+
+
+@given(st.permutations(sorted(PAYLOADS["Zoho contact"].body["data"][0])))
+def test_the_order_of_the_fields_does_not_matter(order: list[str]) -> None:
+    row = PAYLOADS["Zoho contact"].body["data"][0]
+    assert read({name: row[name] for name in order}).given == PAYLOADS["Zoho contact"].expected
+
+
+@pytest.mark.parametrize("which", range(1, len(ADDRESSES)))
+def test_parts_of_two_addresses_are_never_mixed(which: int) -> None:
+    first, second = ADDRESSES[0][0], ADDRESSES[which][0]
+    said = read({f"{second}street1": "9 Oak Ave", f"{second}zip": "75201", f"{first}city": "Austin"})
+    assert said.given == {"address": "9 Oak Ave", "postal_code": "75201"}
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        ({"first_name": "Jane"}, {"name": "Jane"}),
+        ({"first_name": "Jane", "name": "Jane Doe"}, {"name": "Jane Doe"}),
+        ({"first_name": "Jane", "last_name": "Doe", "name": "jdoe"}, {"name": "Jane Doe"}),
+        ({"name": {"first": "Jane", "last": "Doe"}}, {"name": "Jane Doe"}),
+        ({"contact_email": "a@b.co", "customer phone": 5}, {"email": "a@b.co", "phone": "5"}),
+        ({"zip": 2134}, {"postal_code": "02134"}),
+        ({"zip": 2134, "country": "Norway"}, {"postal_code": "2134", "country": "NO"}),
+        ({"zip": "2134"}, {"postal_code": "2134"}),
+        ({"email": ["a@b.co", "c@d.co"]}, {"email": "a@b.co"}),
+        ({"email": "", "work_email": "a@b.co"}, {"email": "a@b.co"}),
+        ({"phone": None, "mobile": True, "cell": "1"}, {"phone": "1"}),
+        ({"custom_fields": [{"key": "custom 3", "field_value": "x"}]}, {"custom3": "x"}),
+        ({"address": "12 Main St\nApt 4", "unit": "B"}, {"address": "12 Main St, Apt 4", "address2": "B"}),
+        (
+            {"route": "Hauptstr.", "street_number": "5", "country": "Germany"},
+            {"address": "Hauptstr. 5", "country": "DE"},
+        ),
+        (
+            {"full_address": "12 Main St", "city": "Austin", "zip": "78701"},
+            {"address": "12 Main St", "city": "Austin", "postal_code": "78701"},
+        ),
+        ({"mailing_street": "1 A St", "country": "Canada"}, {"address": "1 A St", "country": "CA"}),
+        ({"country": "Atlantis"}, {"country": "Atlantis"}),
+    ],
+)
+def test_values_are_put_together(row: dict[str, Any], expected: dict[str, str]) -> None:
+    assert read(row).given == expected
+
+
+@pytest.mark.parametrize(
+    ("row", "is_half"),
+    [
+        ({"first_name": "Sho"}, True),
+        ({"LNAME": "Pify"}, True),
+        ({"first_name": "Sho", "last_name": " "}, True),
+        ({"first_name": "Sho", "last_name": "Pify"}, False),
+        ({"first_name": "Sho", "full_name": "Sho Pify"}, False),
+        ({"name": "Sho"}, False),
+        ({"email": "a@b.co"}, False),
+    ],
+)
+def test_a_first_or_a_last_name_alone_is_half_a_name(row: dict[str, Any], is_half: bool) -> None:
+    assert read(row).is_half_named == is_half
+
+
+@pytest.mark.parametrize(
+    ("written", "day"),
+    [
+        ("1980-02-29", "1980-02-29"),
+        ("02/29/1980", "02/29/1980"),
+        ("1980-02-29T00:00:00.000Z", "1980-02-29"),
+        ("1980-02-29 12:30", "1980-02-29"),
+        (320630400000, "1980-02-29"),
+        ("-86400000", "1969-12-31"),
+        ("320630400001", "320630400001"),
+        (0, "0"),
+        ("29 Feb", "29 Feb"),
+    ],
+)
+def test_days_are_read_where_they_are_sure(written: Any, day: str) -> None:
+    assert read({"dob": written}).given == {"dob": day}
+
+
+@pytest.mark.parametrize("written", ["02/29", "2-29", "--02-29"])
+def test_a_birthday_without_its_year_is_told_as_ignored(written: str) -> None:
+    assert read({"Birthday": written, "email": "a@b.co"}) == Said({"email": "a@b.co"}, ["Birthday"])
+
+
+@pytest.mark.parametrize(
+    ("body", "rows"),
+    [
+        ([], []),
+        ([{"a": 1}, 2], [{"a": 1}, 2]),
+        ({"recipients": [{"a": 1}]}, [{"a": 1}]),
+        ({"Contacts": [{"a": 1}], "total": 1}, [{"a": 1}]),
+        ({"data": []}, []),
+        ({"payload": {"data": [{"a": 1}]}}, [{"a": 1}]),
+        ({"recipients": [{"a": 1}], "contacts": [{"b": 1}, {"a": 1}]}, [{"a": 1}, {"b": 1}, {"a": 1}]),
+        ({}, [{}]),
+        ({"recipients": {"1": {"b": 1}, "0": {"a": 1}, "10": {"c": 1}}}, [{"a": 1}, {"b": 1}, {"c": 1}]),
+        ({"email": "a@b.co", "leads": []}, [{"email": "a@b.co", "leads": []}]),
+        ({"email": "a@b.co", "data": [1, 2]}, [{"email": "a@b.co", "data": [1, 2]}]),
+    ],
+)
+def test_people_are_found_in_arrays_wrappers_and_alone(body: Any, rows: list[Any]) -> None:
+    assert list(people_in(body).rows) == rows
+
+
+@pytest.mark.parametrize(
+    ("body", "ignored"),
+    [
+        ({"people": [{"a": 1}], "leads": [], "total": 1, "members": ["Jane"]}, ["total", "members"]),
+        ({"people": [{"a": 1}], "email": "a@b.co", "Source": "crm"}, ["email", "Source"]),
+        ({"payload": {"data": [{"a": 1}], "source": "crm"}, "at": 5}, ["payload.source", "at"]),
+        ({"people": [{"a": 1}], "source": "crm", "type": "unsubscribe"}, []),
+        ({"people": [{"a": 1}], "source": "form", "type": "subscribe"}, ["source", "type"]),
+        ({"people": [{"a": 1}], "x" * 200: 1}, ["x" * 100]),
+        ({"people": [{"a": 1}], **{f"n{n}": 1 for n in range(99)}}, [f"n{n}" for n in range(MOST_NAMED)]),
+        ({"email": "a@b.co", "total": 1}, []),
+    ],
+)
+def test_what_is_beside_the_rows_in_vain_is_told(body: Any, ignored: list[str]) -> None:
+    assert list(people_in(body).ignored) == ignored
+
+
+@pytest.mark.parametrize("row", [None, 1, "jane@example.com", [{"email": "a@b.co"}]])
+def test_a_row_that_is_no_object_is_refused(row: Any) -> None:
+    assert read(row) == Said(fault=NOT_AN_OBJECT)
+
+
+@pytest.mark.parametrize("text", ["Ja\x00ne", "Ja\ud800ne"])
+def test_a_text_that_cannot_be_stored_is_refused_by_its_name(text: str) -> None:
+    said = read({"First Name": text})
+    assert said.fault is not None
+    assert said.fault.startswith("First Name: This text holds ")
+
+
+@pytest.mark.parametrize("source", ["automation", "crm"])
+def test_a_source_of_ours_is_taken_and_another_is_not(source: str) -> None:
+    assert people_in({"source": source, "email": "a@b.co"}).source == source
+    assert read({"source": source}).ignored == []
+    assert people_in({"source": "landing page"}).source is None
+    assert read({"source": "landing page"}).ignored == ["source"]
+
+
+@pytest.mark.parametrize(
+    ("body", "is_leaving"),
+    [
+        ({"type": "unsubscribe"}, True),
+        ({"type": "cleaned"}, True),
+        ({"type": "ContactDelete"}, True),
+        ({"event": "deleted.person"}, True),
+        ({"event": "contact.deletion"}, True),
+        ({"meta": {"action": "delete"}}, True),
+        ({"type": "subscribe"}, False),
+        ({"type": "ContactUpdate"}, False),
+        ({"meta": {"action": "change"}}, False),
+        ({"name": "delete"}, False),
+        ([{"type": "unsubscribe"}], False),
+    ],
+)
+def test_an_event_that_tells_of_someone_who_left_is_known(body: Any, is_leaving: bool) -> None:
+    assert tells_of_leaving(body) == is_leaving
+
+
+@pytest.mark.parametrize(
+    ("row", "ignored"),
+    [
+        ({"type": "unsubscribe", "shoe": 44}, ["shoe"]),
+        ({"meta": {"action": "delete", "id": 5}}, []),
+        ({"type": "subscribe"}, ["type"]),
+        ({"meta": {"action": "change"}}, ["meta"]),
+        ({"data": {"type": "unsubscribe"}}, ["data.type"]),
+        ({"type": ["unsubscribe"]}, ["type"]),
+    ],
+)
+def test_what_tells_of_someone_who_left_is_not_ignored(row: Any, ignored: list[str]) -> None:
+    assert read(row).ignored == ignored
+
+
+def test_every_country_that_has_a_name_has_its_letters() -> None:
+    assert set(country_names.NAMES.values()) <= COUNTRIES
+    for name, code in {"U.S.A.": "US", "Côte d’Ivoire": "CI", "Trinidad & Tobago": "TT", "uk": "GB"}.items():
+        assert country_code(name) == code
+    assert country_code("de") == "de"
+
+
+def test_a_name_without_end_is_no_name() -> None:
+    assert meaning(plain("email" * 1_000)) is None
+    assert field_names.LONGEST_NAME < 1_000

@@ -1,0 +1,175 @@
+"""What people read of scans."""
+
+from datetime import UTC, datetime, timedelta
+from html.parser import HTMLParser
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quillpost.notices import markup, wording
+from quillpost.notices.letters import TEXT_PLACES, as_text_message
+from quillpost.notices.wording import MOST_NAMED, News, Scanned
+
+AT = datetime(2026, 5, 4, 12, 3, tzinfo=UTC)
+
+
+def scanned(**changes: Any) -> Scanned:
+    given: dict[str, Any] = {
+        "item_id": 345,
+        "name": "Jane Doe",
+        "city": "Austin",
+        "province": "TX",
+        "scans": 1,
+        "so_far": 1,
+        "last_at": AT,
+    }
+    return Scanned(**given | changes)
+
+
+def news(*named: Scanned, **changes: Any) -> News:
+    given: dict[str, Any] = {
+        "order_id": 12,
+        "type": "postcard",
+        "scans": sum(each.scans for each in named),
+        "pieces": len(named),
+        "first_at": AT,
+        "last_at": AT,
+        "order_scans": 3,
+        "order_multi_scans": 0,
+        "named": named,
+    }
+    return News(**given | changes)
+
+
+def test_one_scan_says_who_where_when_and_how_often() -> None:
+    one = news(scanned())
+    assert wording.subject(one) == "Jane Doe scanned your postcard"
+    assert wording.letter(one, zone=UTC) == (
+        "Jane Doe in Austin, TX scanned the QR code on your postcard on May 4, 2026, at 12:03 UTC.\n\n"
+        "This is its first scan. It is piece 345 of order 12, which has 3 scans in all."
+    )
+
+
+def test_a_further_scan_says_how_often_so_far() -> None:
+    assert "It was scanned 4 times so far." in wording.letter(news(scanned(so_far=4)), zone=UTC)
+
+
+def test_times_are_the_operators_own() -> None:
+    words = wording.letter(news(scanned()), zone=ZoneInfo("America/Chicago"))
+    assert "on May 4, 2026, at 07:03 CDT." in words
+
+
+def test_someone_without_a_name_is_someone() -> None:
+    one = news(scanned(name=None, city=None, province=None))
+    assert wording.subject(one) == "Someone scanned your postcard"
+    assert wording.letter(one, zone=UTC).startswith("Someone scanned the QR code")
+    assert wording.text_message(one).startswith("Someone, scanned")
+
+
+def test_several_scans_are_listed_with_totals() -> None:
+    jane = scanned(scans=2, so_far=5, last_at=AT + timedelta(minutes=2))
+    bob = scanned(item_id=346, name="Bob Roe", city="Waco")
+    several = news(
+        jane, bob, last_at=AT + timedelta(minutes=2), order_scans=1_240, order_multi_scans=1, type="letter"
+    )
+    assert wording.subject(several) == "3 scans of your letter (order 12)"
+    assert wording.letter(several, zone=UTC) == (
+        "The QR code on your letter was scanned 3 times, on 2 pieces, between May 4, 2026, at 12:03 UTC and "
+        "May 4, 2026, at 12:05 UTC:\n\n"
+        "- Jane Doe, Austin, TX: 2 scans, last on May 4 at 12:05\n"
+        "- Bob Roe, Waco, TX: 1 scan, on May 4 at 12:03\n\n"
+        "Order 12 has 1,240 scans in all; 1 of its pieces was scanned more than once."
+    )
+
+
+def test_of_very_many_the_first_are_named_and_the_others_counted() -> None:
+    crowd = [scanned(item_id=n, name=f"Person {n}") for n in range(MOST_NAMED)]
+    words = wording.letter(news(*crowd, scans=100_000, pieces=90_000), zone=UTC)
+    assert "was scanned 100,000 times, on 90,000 pieces, on May 4, 2026, at 12:03 UTC:" in words
+    assert words.count("Person ") == MOST_NAMED
+    assert "\n- and 89,980 more\n" in words
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        (
+            news(scanned(so_far=3)),
+            "Jane Doe, Austin TX, scanned your postcard (order 12). It was scanned 3 times so far.",
+        ),
+        (
+            news(scanned(), scans=12, pieces=9, order_scans=240),
+            "12 scans of your postcard (order 12): Jane Doe, Austin TX and 8 more. 240 in all.",
+        ),
+    ],
+)
+def test_a_text_message_is_short(told: News, words: str) -> None:
+    assert wording.text_message(told) == words
+    assert as_text_message(words) == words
+    assert len(words) <= TEXT_PLACES
+
+
+def test_a_name_breaks_no_line() -> None:
+    words = wording.letter(news(scanned(name="Jane\n\n- Doe\r\nTo: x"), scanned(item_id=1)), zone=UTC)
+    assert "- Jane - Doe To: x, Austin" in words
+
+
+class Reader(HTMLParser):
+    """The tags of a page, and its words."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.words += data
+
+
+def read(page: str) -> Reader:
+    reader = Reader()
+    reader.feed(page)
+    return reader
+
+
+def test_the_html_says_what_the_text_says_and_fetches_nothing() -> None:
+    page = read(
+        markup.page(
+            "Title", "One.\n\n- a\n- b\n\nTwo, line one\nline two", ["Why."], unsubscribe="https://x/u"
+        )
+    )
+    tags = [tag for tag, _ in page.tags]
+    assert tags.count("li") == 2
+    assert ("a", {"href": "https://x/u"}) in page.tags
+    assert all(words in page.words for words in ("One.", "line two", "Why.", "Unsubscribe"))
+    assert not {"img", "link", "script", "iframe"} & set(tags)
+
+
+@given(st.text(), st.text(), st.text())
+def test_nobody_puts_tags_into_the_html(title: str, words: str, reason: str) -> None:
+    hostile = '<img src=x onerror="x">'
+    page = read(
+        markup.page(hostile + title, f"{hostile}{words}", [hostile + reason], unsubscribe='https://x/"><img>')
+    )
+    assert "img" not in [tag for tag, _ in page.tags]
+
+
+@pytest.mark.parametrize(
+    ("text", "links"),
+    [
+        ("See https://example.com/a?b=1&c=2.", ["https://example.com/a?b=1&c=2"]),
+        ("(http://example.com/x) and https://y.example,", ["http://example.com/x", "https://y.example"]),
+        ("javascript:alert(1) ftp://x", []),
+        ('https://example.com/"onclick=x', ["https://example.com/"]),
+    ],
+)
+def test_addresses_are_links(text: str, links: list[str]) -> None:
+    page = read(markup.page("Title", text, [], unsubscribe=None))
+    assert [attributes["href"] for tag, attributes in page.tags if tag == "a"] == links
+    assert [set(attributes) for tag, attributes in page.tags if tag == "a"] == [{"href"} for _ in links]

@@ -1,0 +1,174 @@
+"""Who opened a printed code's address, by what it says of itself."""
+
+import pytest
+
+from quillpost.scans.rules import CODE, LONGEST_AGENT, SIGNS, kind_of, shown_agent
+
+PERSONS = {
+    "iPhone, camera and Safari": (
+        "Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) "
+        "Version/17.5 Mobile/15E148 Safari/604.1"
+    ),
+    "Android, Chrome": (
+        "Mozilla/5.0 (Linux; Android 10; K) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/126.0.0.0 "
+        "Mobile Safari/537.36"
+    ),
+    "Samsung Internet": (
+        "Mozilla/5.0 (Linux; Android 14; SAMSUNG SM-S918B) AppleWebKit/537.36 (KHTML, like Gecko) "
+        "SamsungBrowser/25.0 Chrome/121.0.0.0 Mobile Safari/537.36"
+    ),
+    "Google app on an iPhone": (
+        "Mozilla/5.0 (iPhone; CPU iPhone OS 17_4 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) "
+        "GSA/310.0.620 Mobile/15E148 Safari/604.1"
+    ),
+    "Chrome on an iPhone": (
+        "Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) "
+        "CriOS/126.0.6478.54 Mobile/15E148 Safari/604.1"
+    ),
+    "Firefox on Android": "Mozilla/5.0 (Android 14; Mobile; rv:127.0) Gecko/127.0 Firefox/127.0",
+    "Huawei": (
+        "Mozilla/5.0 (Linux; Android 10; HarmonyOS; ELS-NX9; HMSCore 6.13.0.322) AppleWebKit/537.36 "
+        "(KHTML, like Gecko) Chrome/114.0.5735.196 HuaweiBrowser/14.0.5.303 Mobile Safari/537.36"
+    ),
+    "a phone made by CUBOT": (
+        "Mozilla/5.0 (Linux; Android 9; CUBOT_X19) AppleWebKit/537.36 (KHTML, like Gecko) "
+        "Chrome/120.0.0.0 Mobile Safari/537.36"
+    ),
+    "Facebook's own browser": (
+        "Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) "
+        "Mobile/15E148 [FBAN/FBIOS;FBAV/468.1.0.42.71;FBBV/609;FBDV/iPhone14,5;FBMD/iPhone;FBSN/iOS]"
+    ),
+    "Instagram's own browser": (
+        "Mozilla/5.0 (Linux; Android 13; SM-A536B Build/TP1A; wv) AppleWebKit/537.36 (KHTML, like Gecko) "
+        "Version/4.0 Chrome/125.0 Mobile Safari/537.36 Instagram 335.0.0.39.93 Android"
+    ),
+    "Snapchat's own browser": (
+        "Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) "
+        "Version/17.5 Mobile/15E148 Snapchat/12.90.0.46 (like Safari/8618.2)"
+    ),
+    "WeChat's scanner": (
+        "Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) "
+        "Mobile/15E148 MicroMessenger/8.0.49(0x1800312b) NetType/WIFI Language/en"
+    ),
+    "Opera Mini": "Opera/9.80 (Android; Opera Mini/36.2/191.249; U; en) Presto/2.12.423 Version/12.16",
+    "a desk, from an address that was typed": (
+        "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) "
+        "Chrome/126.0.0.0 Safari/537.36 Edg/126.0.0.0"
+    ),
+}
+
+PREVIEWS = {
+    "WhatsApp": "WhatsApp/2.23.20.0 A",
+    "iMessage": (
+        "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_11_1) AppleWebKit/601.2.4 (KHTML, like Gecko) "
+        "Version/9.0.1 Safari/601.2.4 facebookexternalhit/1.1 Facebot Twitterbot/1.0"
+    ),
+    "Facebook": "facebookexternalhit/1.1 (+http://www.facebook.com/externalhit_uatext.php)",
+    "Telegram": "TelegramBot (like TwitterBot)",
+    "Slack": "Slackbot-LinkExpanding 1.0 (+https://api.slack.com/robots)",
+    "Discord": "Mozilla/5.0 (compatible; Discordbot/2.0; +https://discordapp.com)",
+    "Teams and Skype": (
+        "Mozilla/5.0 (Windows NT 6.1; WOW64) SkypeUriPreview Preview/0.5 skype-url-preview@microsoft.com"
+    ),
+    "LinkedIn": "LinkedInBot/1.0 (compatible; Mozilla/5.0; Apache-HttpClient +http://www.linkedin.com)",
+    "Kakao": "facebookexternalhit/1.1; kakaotalk-scrap/1.0; +https://devtalk.kakao.com/t/scrap/33984",
+    "Snapchat": (
+        "Mozilla/5.0 (Windows NT 6.1; WOW64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/77 "
+        "Safari/537.36 Snap URL Preview Service; bot; snapchat"
+    ),
+    "Bing": "Mozilla/5.0 (Windows NT 6.1; WOW64) AppleWebKit/534+ (KHTML, like Gecko) BingPreview/1.0b",
+}
+
+BOTS = {
+    "nobody": "",
+    "spaces": "   ",
+    "Google": "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)",
+    "Google as a phone": (
+        "Mozilla/5.0 (Linux; Android 6.0.1; Nexus 5X Build/MMB29P) AppleWebKit/537.36 (KHTML, like "
+        "Gecko) Chrome/126.0.0.0 Mobile Safari/537.36 (compatible; GoogleOther)"
+    ),
+    "Apple": (
+        "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_5) AppleWebKit/605.1.15 (KHTML, like Gecko) "
+        "Version/13.1.1 Safari/605.1.15 (Applebot/0.1; +http://www.apple.com/go/applebot)"
+    ),
+    "Bytedance": (
+        "Mozilla/5.0 (Linux; Android 5.0) AppleWebKit/537.36 (KHTML, like Gecko) Mobile Safari/537.36 "
+        "(compatible; Bytespider; spider-feedback@bytedance.com)"
+    ),
+    "headless": (
+        "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) HeadlessChrome/126.0 "
+        "Safari/537.36"
+    ),
+    "curl": "curl/8.5.0",
+    "Python": "python-requests/2.32.3",
+    "httpx": "python-httpx/0.27.0",
+    "Go": "Go-http-client/2.0",
+    "Java": "Java/17.0.2",
+    "Android's library": "Dalvik/2.1.0 (Linux; U; Android 13; Pixel 7 Build/TQ3A.230805.001)",
+    "OkHttp": "okhttp/4.12.0",
+    "Apple's library": "QRScanner/3 CFNetwork/1494.0.7 Darwin/23.4.0",
+    "PowerShell": "Mozilla/5.0 (Windows NT; Windows NT 10.0; en-US) WindowsPowerShell/5.1.19041",
+    "a watchman": "Mozilla/5.0 (compatible; UptimeRobot/2.0; http://www.uptimerobot.com/)",
+}
+
+PHONE = PERSONS["Android, Chrome"]
+
+
+@pytest.mark.parametrize("agent", PERSONS.values(), ids=PERSONS)
+def test_whoever_holds_a_phone_is_a_person(agent: str) -> None:
+    assert kind_of(agent, {}) == "person"
+
+
+@pytest.mark.parametrize("agent", PREVIEWS.values(), ids=PREVIEWS)
+def test_what_shows_a_link_to_others_is_a_preview(agent: str) -> None:
+    assert kind_of(agent, {}) == "preview"
+
+
+@pytest.mark.parametrize("agent", BOTS.values(), ids=BOTS)
+def test_a_program_is_a_bot(agent: str) -> None:
+    assert kind_of(agent, {}) == "bot"
+
+
+@pytest.mark.parametrize(
+    "hints",
+    [
+        {"purpose": "prefetch"},
+        {"sec-purpose": "prefetch"},
+        {"sec-purpose": "prefetch;prerender"},
+        {"x-purpose": "preview"},
+        {"x-moz": "prefetch"},
+        {"purpose": "PREFETCH"},
+        {"sec-fetch-mode": "no-cors", "sec-fetch-dest": "image"},
+        {"sec-fetch-mode": "cors", "sec-fetch-dest": "empty"},
+        {"sec-fetch-mode": "navigate", "sec-fetch-dest": "iframe"},
+    ],
+)
+def test_a_browser_that_only_prepares_or_loads_a_part_of_a_page_is_a_preview(hints: dict[str, str]) -> None:
+    assert kind_of(PHONE, hints) == "preview"
+    assert kind_of("curl/8.5.0", hints) == "bot"
+
+
+@pytest.mark.parametrize(
+    "hints", [{"sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}, {"purpose": ""}, {}]
+)
+def test_somebody_who_goes_there_now_is_a_person(hints: dict[str, str]) -> None:
+    assert kind_of(PHONE, hints) == "person"
+
+
+def test_the_signs_are_in_small_letters_and_each_is_there_once() -> None:
+    signs = [sign for sign, _ in SIGNS]
+    assert signs == [sign.lower() for sign in signs]
+    assert len(signs) == len(set(signs)) > 50
+    assert {kind for _, kind in SIGNS} == {"preview", "bot"}
+
+
+def test_of_an_agent_s_name_is_kept_what_can_be_shown() -> None:
+    assert shown_agent("A" * 1_000) == "A" * LONGEST_AGENT
+    assert shown_agent("Mozilla\x00\x07/5.0\xad") == "Mozilla/5.0"
+
+
+@pytest.mark.parametrize(
+    ("code", "can_be"), [("AbCdEf12", True), ("x", False), ("AbCdE-12", False), ("é" * 8, False)]
+)
+def test_what_can_be_no_code_is_told_without_asking(code: str, can_be: bool) -> None:
+    assert bool(CODE.fullmatch(code)) is can_be

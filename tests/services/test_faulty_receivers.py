@@ -1,0 +1,257 @@
+"""Receivers that fail in every way there is, before the real pump and the real poster.
+
+Whatever they do: each event comes at least once, a piece's events in their order, and nobody else waits.
+"""
+
+import asyncio
+import json
+import ssl
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from certificates import self_signed
+from http_stand_in import Answer, ScriptedResolver, StandIn, keeping_silent, resetting, saying
+from outbox import delivery_rows, lane_row, subscribe
+from placing import open_account, place
+from waiting import wait_until
+
+from makers import Clock, people
+from quillpost.accounts.rules import Caller
+from quillpost.adapters.http.guard import OutboundGuard
+from quillpost.adapters.http.poster import WebhookPoster
+from quillpost.database.event_tables import deliveries, webhooks
+from quillpost.database.tables import items
+from quillpost.orders.moves import Move, move_items
+from quillpost.orders.rules import ItemStatus
+from quillpost.parts import Parts
+from quillpost.webhooks.pump import Pump
+from quillpost.webhooks.rules import BREAKS_AFTER, ITEM_STATUS
+from quillpost.webhooks.store import Webhook
+
+PIECES = 2
+WELL = saying("HTTP/1.1 204 No Content")
+DOWN = saying("HTTP/1.1 500 Internal Server Error\nContent-Length: 0")
+PATIENCE = 0.5
+"""Seconds that a receiver has to answer here."""
+
+NOT_HTTP = "gave an answer that is not HTTP"
+FAULTS: dict[str, tuple[Answer, int | None, str | None]] = {
+    "slow": (keeping_silent, None, "did not answer within 0.5 seconds"),
+    "resetting": (resetting, None, "closed the connection without an answer"),
+    "speaking of something else": (saying("SSH-2.0-OpenSSH_9.6"), None, NOT_HTTP),
+    "saying more than its length": (
+        saying("HTTP/1.1 200 OK\nContent-Length: 2", b"ok HTTP/1.1 500 no, it was not"),
+        None,
+        NOT_HTTP,
+    ),
+    "moved": (saying("HTTP/1.1 301 Moved Permanently\nLocation: /new\nContent-Length: 0"), 301, None),
+    "broken": (DOWN, 500, None),
+    "busy": (saying("HTTP/1.1 429 Too Many Requests\nRetry-After: 120\nContent-Length: 0"), 429, None),
+}
+
+
+class Moody:
+    """A receiver that does as its mood says, until it is in a better one."""
+
+    def __init__(self, mood: Answer, *, tls: ssl.SSLContext | None = None) -> None:
+        self.mood = mood
+        self.server = StandIn(lambda connection: self.mood(connection), tls=tls)
+
+    def heard(self) -> list[tuple[int, str, str]]:
+        """Item, status and event id of each request, in the order in which they came."""
+        bodies = [json.loads(request.partition(b"\r\n\r\n")[2]) for request in list(self.server.requests)]
+        return [
+            (body["data"]["order_item.id"], body["data"]["order_item.current_status"], body["event_id"])
+            for body in bodies
+        ]
+
+
+@pytest.fixture
+def owner(parts: Parts) -> Caller:
+    return open_account(parts)
+
+
+@contextmanager
+def pumping(parts: Parts, poster: WebhookPoster) -> Iterator[None]:
+    """A pump at work, in a thread of its own."""
+    begun = threading.Event()
+    running: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
+
+    async def run() -> None:
+        stop = asyncio.Event()
+        running.append((asyncio.get_running_loop(), stop))
+        begun.set()
+        within = timedelta(seconds=PATIENCE)
+        await Pump(parts.db, parts.sealer, poster, parts.clock, answer_within=within).run(stop)
+
+    thread = threading.Thread(target=lambda: asyncio.run(run()))
+    thread.start()
+    begun.wait()
+    loop, stop = running[0]
+    try:
+        yield
+    finally:
+        loop.call_soon_threadsafe(stop.set)
+        thread.join()
+
+
+def poster_to(*servers: StandIn, resolver: ScriptedResolver | None = None) -> WebhookPoster:
+    guard = OutboundGuard(allow=frozenset(server.place for server in servers))
+    return WebhookPoster(guard, seconds=PATIENCE, resolver=resolver)
+
+
+def listen(parts: Parts, who: Caller, server: StandIn, **how: str) -> Webhook:
+    return subscribe(parts, who, type=ITEM_STATUS, url=server.url("/hook", **how))
+
+
+def happen(parts: Parts, who: Caller, clock: Clock, pieces: int = PIECES) -> None:
+    """Two events of each piece."""
+    place(parts, who, people(pieces))
+    clock.advance(seconds=1)
+    with parts.db.work() as tx:
+        numbers = tx.execute(sa.select(items.c.id)).scalars().all()
+        move_items(tx, [Move(number, ItemStatus.PRINTED) for number in numbers], now=parts.clock())
+
+
+def all_delivered(parts: Parts, hook: Webhook, pieces: int = PIECES) -> bool:
+    rows = delivery_rows(parts, hook)
+    return len(rows) == 2 * pieces and {row.status for row in rows} == {"delivered"}
+
+
+def tried(parts: Parts, hook: Webhook) -> bool:
+    """Whether the first event of each piece was tried, and that is written down."""
+    outcomes = [row.response_status or row.error for row in delivery_rows(parts, hook)]
+    return len(outcomes) - outcomes.count(None) >= PIECES
+
+
+def by_place(parts: Parts, hook: Webhook) -> tuple[list[sa.Row[Any]], list[sa.Row[Any]]]:
+    """The deliveries of each piece's first event, and those of its second."""
+    rows = delivery_rows(parts, hook)
+    assert len(rows) == 2 * PIECES
+    return rows[:PIECES], rows[PIECES:]
+
+
+def assert_in_order(heard: Sequence[tuple[int, str, str]]) -> None:
+    """Each piece's first event, as often as it takes, and only then its second."""
+    for item in {number for number, _, _ in heard}:
+        statuses = [status for number, status, _ in heard if number == item]
+        assert statuses == sorted(statuses, key=["Processing", "Printed"].index)
+        assert (
+            len({event for number, status, event in heard if (number, status) == (item, "Processing")}) == 1
+        )
+        assert statuses[-1] == "Printed"
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_receiver_that_fails_gets_everything_once_it_is_well(
+    parts: Parts, clock: Clock, owner: Caller, fault: str
+) -> None:
+    mood, status, error = FAULTS[fault]
+    ill, well = Moody(mood), Moody(WELL)
+    with ill.server, well.server:
+        sick, lively = listen(parts, owner, ill.server), listen(parts, owner, well.server)
+        happen(parts, owner, clock)
+        with pumping(parts, poster_to(ill.server, well.server)):
+            wait_until(lambda: all_delivered(parts, lively))
+            wait_until(lambda: tried(parts, sick))
+        first, second = by_place(parts, sick)
+        assert [row.response_status for row in first] == [status] * PIECES
+        assert all(error is None or error in row.error for row in first)
+        assert [row.attempts for row in second] == [0] * PIECES, "a later event overtook the earlier"
+        asked = timedelta(seconds=120) if status == 429 else timedelta(seconds=5)
+        assert min(row.next_at for row in first) >= clock.now() + asked
+
+        ill.mood = WELL
+        clock.advance(seconds=130)
+        with pumping(parts, poster_to(ill.server, well.server)):
+            wait_until(lambda: all_delivered(parts, sick))
+        assert_in_order(ill.heard())
+        assert len(well.heard()) == 2 * PIECES
+
+
+def test_what_waits_for_another_try_goes_when_a_receiver_that_was_left_alone_answers(
+    parts: Parts, clock: Clock, owner: Caller
+) -> None:
+    """The waits of what failed meanwhile are minutes and hours: nothing waits so long at one that is well."""
+    moody = Moody(DOWN)
+    with moody.server:
+        hook = listen(parts, owner, moody.server)
+        happen(parts, owner, clock, pieces=BREAKS_AFTER + 3)
+        with pumping(parts, poster_to(moody.server)):
+            wait_until(lambda: lane_row(parts, hook).failures >= BREAKS_AFTER)
+        with parts.db.work() as tx:
+            late = {"next_at": clock.now() + timedelta(hours=10)}
+            put_off = sa.update(deliveries).where(deliveries.c.attempts > 0).values(late)
+            assert tx.execute(put_off).rowcount >= BREAKS_AFTER
+        clock.advance(seconds=20)
+        moody.mood = WELL
+        with pumping(parts, poster_to(moody.server)):
+            wait_until(lambda: all_delivered(parts, hook, BREAKS_AFTER + 3))
+    assert_in_order(moody.heard())
+
+
+def test_a_receiver_that_says_less_than_its_length_has_answered_all_the_same(
+    parts: Parts, clock: Clock, owner: Caller
+) -> None:
+    liar = Moody(saying("HTTP/1.1 200 OK\nContent-Length: 4000", b"thanks"))
+    with liar.server:
+        hook = listen(parts, owner, liar.server)
+        happen(parts, owner, clock)
+        with pumping(parts, poster_to(liar.server)):
+            wait_until(lambda: all_delivered(parts, hook))
+        assert len(liar.heard()) == 2 * PIECES
+    assert {row.response_body for row in delivery_rows(parts, hook)} == {"thanks"}
+
+
+def test_a_receiver_that_is_gone_is_disabled_and_the_rest_goes_on(
+    parts: Parts, clock: Clock, owner: Caller
+) -> None:
+    gone, well = Moody(saying("HTTP/1.1 410 Gone\nContent-Length: 0")), Moody(WELL)
+    with gone.server, well.server:
+        left, lively = listen(parts, owner, gone.server), listen(parts, owner, well.server)
+        happen(parts, owner, clock)
+        with pumping(parts, poster_to(gone.server, well.server)):
+            wait_until(lambda: all_delivered(parts, lively))
+            wait_until(lambda: {row.status for row in delivery_rows(parts, left)} == {"failed"})
+    with parts.db.work() as tx:
+        status = tx.execute(sa.select(webhooks.c.status).where(webhooks.c.id == left.id)).scalar_one()
+    assert status == "disabled"
+
+
+def test_a_certificate_that_nobody_vouches_for_is_not_trusted(
+    parts: Parts, clock: Clock, owner: Caller, tmp_path: Path
+) -> None:
+    forged = Moody(WELL, tls=self_signed(tmp_path))
+    with forged.server:
+        hook = listen(parts, owner, forged.server, scheme="https")
+        happen(parts, owner, clock)
+        with pumping(parts, poster_to(forged.server)):
+            wait_until(lambda: tried(parts, hook))
+        first, _ = by_place(parts, hook)
+        assert {row.error for row in first} == {"The certificate of 127.0.0.1 could not be verified."}
+        assert forged.server.requests == [], "an event was told to whoever answered"
+
+
+def test_a_name_that_comes_to_mean_our_own_machine_is_not_followed(
+    parts: Parts, clock: Clock, owner: Caller
+) -> None:
+    """The name was public when it was subscribed and leads inside when it is delivered to."""
+    inside = Moody(WELL)
+    with inside.server:
+        url = inside.server.url("/hook", host="hooks.example.com")
+        assert OutboundGuard().check_url(url) is None
+        hook = subscribe(parts, owner, type=ITEM_STATUS, url=url)
+        happen(parts, owner, clock)
+        rebinding = ScriptedResolver(["127.0.0.1"])
+        with pumping(parts, poster_to(resolver=rebinding)):
+            wait_until(lambda: tried(parts, hook))
+        first, _ = by_place(parts, hook)
+        assert {row.error for row in first} == {"hooks.example.com is not a public address."}
+        assert rebinding.asked
+        assert inside.server.requests == []

@@ -1,0 +1,193 @@
+"""What mail servers and text message services say when something is wrong: whose fault it is, and in words
+that no database can store."""
+
+import json
+import re
+import socketserver
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import structlog
+from http_stand_in import StandIn, saying
+from newsroom import PHONE, by_text, courier, post, told, work_off
+from placing import open_account
+
+from makers import Clock
+from quillpost.accounts.rules import Caller
+from quillpost.adapters.notify.smtp import MailServer, SmtpNotifier
+from quillpost.notices import rules
+from quillpost.notices.courier import STUMBLED
+from quillpost.parts import Parts
+from quillpost.ports import Message, NeverTaken, NotifierDown
+
+ZERO, HALF = "a \\u0000 zero", "half a \\ud83d character"
+
+
+@pytest.fixture
+def who(parts: Parts) -> Caller:
+    return open_account(parts)
+
+
+@contextmanager
+def mail_server(rcpt: bytes) -> Iterator[SmtpNotifier]:
+    """One that answers to each recipient with these bytes."""
+
+    class Talk(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            self.wfile.write(b"220 hello\r\n")
+            for line in self.rfile:
+                self.wfile.write((rcpt if line.upper().startswith(b"RCPT") else b"250 fine") + b"\r\n")
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Talk) as server:
+        serving = threading.Thread(target=server.serve_forever)
+        serving.start()
+        place = MailServer("127.0.0.1", server.server_address[1], "plain")
+        try:
+            yield SmtpNotifier(place, sender_name="Quillpost", sender="mail@quillpost.example")
+        finally:
+            server.shutdown()
+            serving.join()
+
+
+def answer(status: str, code: object, sentence: str = "No.") -> Any:
+    body = f'{{"code": {json.dumps(code)}, "message": "{sentence}"}}'.encode()
+    return saying(f"HTTP/1.1 {status}\nContent-Length: {len(body)}", body)
+
+
+class Odd:
+    """A notifier that fails in its own way."""
+
+    def __init__(self, fault: Exception) -> None:
+        self._fault = fault
+        self.asked = 0
+
+    async def send(self, message: Message) -> None:
+        self.asked += 1
+        raise self._fault
+
+    async def close(self) -> None:
+        """Nothing is held open."""
+
+
+def test_a_mail_server_that_speaks_no_utf8_is_understood(parts: Parts, who: Caller) -> None:
+    post(parts, who.account_id)
+    with mail_server("550 Empfänger \0 unbekannt".encode("latin-1")) as mailer:
+        work_off(courier(parts, mailer))
+    [row] = told(parts)
+    assert (row.status, row.attempts) == ("failed", 1)
+    assert row.error.endswith("does not take mail for this address: 550 Empf\ufffdnger \ufffd unbekannt")
+
+
+@pytest.mark.parametrize(("sentence", "shown"), [(ZERO, "a \ufffd zero"), (HALF, "half a \ufffd character")])
+def test_a_text_service_s_words_are_stored(parts: Parts, who: Caller, sentence: str, shown: str) -> None:
+    post(parts, who.account_id, PHONE)
+    with StandIn(answer("400 Bad", 21211, sentence)) as service:
+        work_off(courier(parts, text=by_text(service.url(""))))
+    [row] = told(parts)
+    assert (row.status, row.attempts) == ("failed", 1)
+    assert row.error == f"The text message service refused it: 400 {shown}"
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [RuntimeError("dana@example.com"), NeverTaken("half a \ud83d character"), NotifierDown("a \0 zero")],
+    ids=["sending", "words of a refusal", "words of one that is down"],
+)
+def test_what_nobody_foresaw_counts_and_comes_to_an_end(
+    parts: Parts, who: Caller, clock: Clock, fault: Exception
+) -> None:
+    post(parts, who.account_id)
+    odd = Odd(fault)
+    one = courier(parts, odd)
+    with structlog.testing.capture_logs() as lines:
+        for attempts, wait in enumerate(rules.RETRY_AFTER, 1):
+            work_off(one)
+            [row] = told(parts)
+            assert (row.status, row.attempts, row.error) == ("pending", attempts, STUMBLED)
+            assert wait <= row.next_at - clock.now() <= wait * 1.1
+            clock.advance(seconds=(row.next_at - clock.now()).total_seconds())
+        work_off(one)
+    [row] = told(parts)
+    assert (row.status, row.attempts, row.error) == ("failed", odd.asked, STUMBLED)
+    assert odd.asked == len(rules.RETRY_AFTER) + 1
+    stumbles = [line for line in lines if line["event"] == "notices.attempt_stumbled"]
+    assert [line["notice"] for line in stumbles] == [row.id] * odd.asked
+    assert "dana" not in str(stumbles)
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [
+        ("400 Bad", 21212),  # the sender is no number
+        ("400 Bad", 21606),  # it cannot send
+        ("400 Bad", "21606"),  # others write it in quotes
+        ("400 Bad", 21611),  # its queue is full
+        ("400 Bad", 21659),  # it is somebody else's
+        ("400 Bad", 21660),
+        ("400 Bad", 21703),  # the messaging service has no number
+        ("400 Bad", 20003),
+        ("403 Forbidden", 20003),
+        ("403 Forbidden", 20005),  # the account is suspended
+        ("403 Forbidden", None),
+        ("402 Pay", None),
+        ("404 Where?", 20404),  # no such account
+        ("405 How?", None),
+        ("301 There", None),
+        ("401 Who?", 21610),
+    ],
+)
+def test_what_only_the_operator_can_mend_loses_nothing(
+    parts: Parts, who: Caller, clock: Clock, status: str, code: object
+) -> None:
+    for number in range(3):
+        post(parts, who.account_id, PHONE, key=f"k{number}")
+    with StandIn(answer(status, code)) as service:
+        one = courier(parts, text=by_text(service.url("")))
+        for _ in range(4):
+            work_off(one)
+            clock.advance(minutes=6)
+        assert len(service.requests) >= 4
+    assert {(row.status, row.attempts) for row in told(parts)} == {("pending", 0)}
+    made = saying("HTTP/1.1 201 Created\nContent-Length: 2", b"{}")
+    with StandIn(made) as service:
+        work_off(courier(parts, text=by_text(service.url(""))))
+    assert {row.status for row in told(parts)} == {"sent"}
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [
+        ("400 Bad", 21211),  # no number
+        ("400 Bad", 21614),  # no mobile phone
+        ("400 Bad", [21606]),
+        ("400 Bad", None),
+        ("403 Forbidden", 21610),  # they have said STOP
+        ("403 Forbidden", 21408),  # a country that we do not send to
+    ],
+)
+def test_what_is_wrong_with_one_message_fails_that_one(
+    parts: Parts, who: Caller, status: str, code: object
+) -> None:
+    post(parts, who.account_id, PHONE)
+    with StandIn(answer(status, code)) as service:
+        work_off(courier(parts, text=by_text(service.url(""))))
+    [row] = told(parts)
+    assert (row.status, row.attempts, row.next_at) == ("failed", 1, None)
+
+
+def test_a_service_that_is_down_may_name_whom_it_was_for_and_the_log_does_not(
+    parts: Parts, who: Caller
+) -> None:
+    post(parts, who.account_id, PHONE)
+    with (
+        StandIn(answer("400 Bad", 21606, "Not from this number to +15125550100.")) as service,
+        structlog.testing.capture_logs() as lines,
+    ):
+        work_off(courier(parts, text=by_text(service.url(""))))
+    [warning] = [line for line in lines if line["event"] == "notices.waiting"]
+    assert warning["error"].endswith("400 Not from this number to +[address].")
+    assert not re.search("5550100", str(lines))
+    assert "to +15125550100" in told(parts)[0].error
