@@ -80,10 +80,6 @@ def test_everyone_who_cannot_be_mailed_is_visible_and_stops_nobody(flow: Automat
         "Bob Barre": "This address is on a suppression list.",
         "W" * 9: "The address is too long for the piece; shorten its lines.",
     }
-    assert (
-        "too long" in str(flow.items(order["id"])[1]["failure"]).lower()
-        or flow.items(order["id"])[1]["failure"]
-    )
     known = flow.read(automation)
     assert (known["sent_count"], known["waiting"], known["last_error"]) == (1, 0, None)
 

@@ -29,6 +29,16 @@ PHONE = (
 PAGE = "https://shop.example.com/hi"
 
 
+class Ticks:
+    """A desk's watch, which stands until it is set."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
 def coded(parts: Parts, who: Caller, pieces: int = 1, *, list_id: int | None = None, **wish: Any) -> Order:
     """An order whose pieces carry codes: the letters of their ids."""
     order = place(parts, who, people(pieces), qrcode_url=PAGE, **wish)

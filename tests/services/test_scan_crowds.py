@@ -7,7 +7,7 @@ import psycopg
 import pytest
 import structlog
 from placing import item_ids, open_account
-from scanned import PAGE, coded, codes_of, inbox
+from scanned import PAGE, Ticks, coded, codes_of, inbox
 
 from makers import Build
 from quillpost.accounts.rules import Caller
@@ -20,14 +20,6 @@ from quillpost.scans.rules import Kind
 from quillpost.scans.store import Coming
 
 MOST = 3
-
-
-class Ticks:
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture

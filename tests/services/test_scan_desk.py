@@ -9,7 +9,7 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 from placing import item_ids, open_account
-from scanned import PAGE, coded, codes_of, inbox
+from scanned import PAGE, Ticks, coded, codes_of, inbox
 
 from makers import Clock
 from quillpost.accounts.rules import Caller
@@ -22,14 +22,6 @@ from quillpost.scans.desk import Desk, Found, Known, Lost
 
 LOCK = "lock table visit_inbox in access exclusive mode"
 WAITING = "select count(*) from pg_locks where not granted"
-
-
-class Ticks:
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture

@@ -24,10 +24,9 @@ WITHOUT_POLICY = {
     "procrastinate_events": "written by the job table's trigger, never read",
 }
 CLOSED = (
-    "batches", "webhook_lanes", "visit_inbox", "merged_lists", "notices", "scan_news", "news_threads",
-    "notice_refusals",
-    "automation_due", "automation_sent", "deliveries_other", "carrier_scans", "received_events",
-    "rate_windows", "procrastinate_workers",
+    "batches", "webhook_lanes", "webhooks_gone", "visit_inbox", "merged_lists", "notices", "scan_news",
+    "news_threads", "notice_refusals", "automation_due", "automation_sent", "deliveries_other",
+    "carrier_scans", "received_events", "rate_windows", "procrastinate_workers",
     "procrastinate_periodic_defers", "alembic_version",
 )  # fmt: skip
 WITH_MODE = (

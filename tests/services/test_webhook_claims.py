@@ -21,7 +21,7 @@ from quillpost.accounts.rules import Caller
 from quillpost.database.event_tables import webhooks
 from quillpost.database.tables import orders
 from quillpost.parts import Parts
-from quillpost.webhooks import failing, store
+from quillpost.webhooks import days, failing, store
 from quillpost.webhooks.outcomes import Outcome, record
 from quillpost.webhooks.rules import ORDER_STATUS
 
@@ -62,6 +62,7 @@ def test_an_outcome_and_a_deletion_at_once_do_not_wait_for_each_other(parts: Par
         store.delete_webhook(deleting, hook.id)
     with parts.db.work() as tx:
         assert record(tx, hand.id, outcomes, {}, now=parts.clock()) == ([], set())
+    days.forget_gone(parts.db)
     assert delivery_rows(parts, hook) == []
 
 

@@ -13,8 +13,9 @@ from makers import Clock
 from quillpost.accounts.rules import Caller
 from quillpost.accounts.service import tenant
 from quillpost.parts import Parts
-from quillpost.webhooks import days
+from quillpost.webhooks import days, store
 from quillpost.webhooks.rules import ORDER_STATUS
+from quillpost.webhooks.store import Webhook
 
 DAYS = sa.text(
     """select c.relname from pg_inherits i join pg_class c on c.oid = i.inhrelid
@@ -110,6 +111,48 @@ def test_what_has_waited_for_as_long_goes_too(parts: Parts, clock: Clock, owner:
     clock.advance(seconds=1)
     days.keep(parts.db, now=clock.now())
     assert lying(parts) == []
+
+
+def delete(parts: Parts, owner: Caller, hook: Webhook) -> None:
+    with parts.db.transaction(tenant(owner)) as tx:
+        store.delete_webhook(tx, hook.id)
+
+
+def gone(parts: Parts) -> list[int]:
+    with parts.db.work() as tx:
+        return list(tx.execute(sa.text("select webhook_id from webhooks_gone order by 1")).scalars())
+
+
+def test_what_a_deleted_subscription_was_told_goes_in_small_steps_and_all_else_stays(
+    parts: Parts, clock: Clock, owner: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(days, "FORGOTTEN_AT_ONCE", 2)
+    hook, other = (subscribe(parts, owner, type=ORDER_STATUS) for _ in range(2))
+    for _ in range(3):
+        tell(parts, owner)
+    place(parts, owner)
+    fan_out(parts)
+    assert [row.status for row in delivery_rows(parts, hook)] == ["delivered"] * 3 + ["pending"]
+    delete(parts, owner, hook)
+    assert len(delivery_rows(parts, hook)) == 4, "nobody who deletes a subscription waits for its log"
+    days.keep(parts.db, now=clock.now())
+    assert (len(delivery_rows(parts, hook)), len(delivery_rows(parts, other))) == (0, 4)
+
+
+def test_a_delivery_that_comes_just_after_its_subscription_went_is_forgotten_too(
+    parts: Parts, clock: Clock, owner: Caller
+) -> None:
+    hook, other = (subscribe(parts, owner, type=ORDER_STATUS) for _ in range(2))
+    delete(parts, owner, hook)
+    days.keep(parts.db, now=clock.now())
+    assert gone(parts) == [hook.id], "it is remembered for a day"
+    tell(parts, owner)
+    with parts.db.work() as tx:
+        tx.execute(sa.text("update deliveries set webhook_id = :gone where webhook_id = :id"),
+                   {"gone": hook.id, "id": other.id})  # fmt: skip
+        tx.execute(sa.text("update webhooks_gone set gone_at = now() - interval '25 hours'"))
+    days.keep(parts.db, now=clock.now())
+    assert (delivery_rows(parts, hook), gone(parts)) == ([], [])
 
 
 def test_keeping_them_twice_changes_nothing(parts: Parts, clock: Clock) -> None:

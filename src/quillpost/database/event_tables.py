@@ -56,6 +56,13 @@ deliveries = sa.Table(
     *maybe("delivered_at", kind=Moment),
 )
 
+webhooks_gone = sa.Table(
+    "webhooks_gone",
+    metadata,
+    sa.Column("webhook_id", Big, primary_key=True),
+    sa.Column("gone_at", Moment, server_default=sa.func.now(), nullable=False),
+)
+
 webhook_lanes = sa.Table(
     "webhook_lanes",
     metadata,

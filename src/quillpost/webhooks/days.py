@@ -16,10 +16,13 @@ DAYS_AHEAD = 7
 OPEN = sa.text("select open_delivery_days(:first, :last)")
 DROP = sa.text("select drop_delivery_days(:before)")
 FORGET = sa.text("select forget_deliveries(:before)")
+FORGET_GONE = sa.text("select forget_gone_deliveries(:most)")
+FORGOTTEN_AT_ONCE = 10_000
 
 
 def keep(db: Database, *, now: datetime) -> None:
-    """A job: open the days to come, drop those that are too old, and forget what waited for as long.
+    """A job: open the days to come, drop those that are too old, and forget what waited for as long or is
+    of subscriptions that are no more.
 
     Each is a transaction of its own: an old day that a backup reads is dropped by the next run, and must not
     keep new days from being opened meanwhile.
@@ -31,5 +34,14 @@ def keep(db: Database, *, now: datetime) -> None:
         is_dropped = tx.execute(DROP, {"before": today - timedelta(days=KEPT_DAYS)}).scalar_one()
     with db.work() as tx:
         tx.execute(FORGET, {"before": now - timedelta(days=KEPT_DAYS)})
+    forget_gone(db)
     if not (is_open and is_dropped):
         log.warning("webhooks.days_in_use", opened=is_open, dropped=is_dropped)
+
+
+def forget_gone(db: Database) -> None:
+    """Delete what deleted subscriptions were told: in small steps, as that may be millions."""
+    while True:
+        with db.work() as tx:
+            if not tx.execute(FORGET_GONE, {"most": FORGOTTEN_AT_ONCE}).scalar_one():
+                return

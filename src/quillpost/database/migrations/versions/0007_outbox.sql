@@ -11,7 +11,8 @@ alter table webhooks
 
 -- Deliveries in two places: those that wait lie together, few and busy; those that are settled lie by the day
 -- of their making, as many as there ever were, and what is too old goes with its day's table, not row by row.
--- The webhook's own key is all that they are tied by; an account's go with its webhooks.
+-- No foreign key ties them to their webhook: whoever writes one would wait for whoever deletes a webhook, and
+-- that one for a million of its deliveries to go.
 alter table deliveries rename to deliveries_before;
 alter table deliveries_before rename constraint deliveries_pkey to deliveries_before_pkey;
 drop index deliveries_due, deliveries_stream, deliveries_webhook;
@@ -22,7 +23,7 @@ create table deliveries (
     account_id bigint not null,
     sub_account_id bigint,
     mode text not null,
-    webhook_id bigint not null references webhooks on delete cascade,
+    webhook_id bigint not null,
     fact_id bigint not null,
     event_id uuid not null,
     event_type text not null,
@@ -99,8 +100,41 @@ language sql security definer set search_path = pg_catalog, public as $$
     delete from deliveries_other where created_at < p_before;
     delete from deliveries_pending where created_at < p_before;
 $$;
-revoke execute on function open_delivery_days, drop_delivery_days, forget_deliveries from public;
-grant execute on function open_delivery_days, drop_delivery_days, forget_deliveries to quillpost_worker;
+
+-- Subscriptions that are no more, until their deliveries are not either.
+create table webhooks_gone (
+    webhook_id bigint primary key,
+    gone_at timestamptz not null default now()
+);
+create function note_gone_webhook() returns trigger
+language plpgsql security definer set search_path = pg_catalog, public as $$
+begin
+    insert into webhooks_gone (webhook_id) values (old.id);
+    return null;
+end $$;
+create trigger webhooks_gone after delete on webhooks for each row execute function note_gone_webhook();
+
+-- Deletes some of what subscriptions that are no more were told, or were to be told; how many that were. One
+-- of them is remembered for a day, as whoever saw it just before it went may still have written a delivery.
+create function forget_gone_deliveries(p_most integer) returns bigint
+language plpgsql security definer set search_path = pg_catalog, public as $$
+declare
+    forgotten bigint;
+begin
+    delete from deliveries d
+     using (select id, created_at, status from deliveries
+             where webhook_id = any(array(select webhook_id from webhooks_gone)) limit p_most) old
+     where (d.id, d.created_at, d.status) = (old.id, old.created_at, old.status);
+    get diagnostics forgotten = row_count;
+    if forgotten = 0 then
+        delete from webhooks_gone where gone_at < now() - interval '1 day';
+    end if;
+    return forgotten;
+end $$;
+revoke execute on function open_delivery_days, drop_delivery_days, forget_deliveries, forget_gone_deliveries
+    from public;
+grant execute on function open_delivery_days, drop_delivery_days, forget_deliveries, forget_gone_deliveries
+    to quillpost_worker;
 
 -- What was settled before comes into its day, and is not copied where its day would be dropped at once: each
 -- day that is opened later reads the default partition through, which therefore stays as good as empty.
@@ -205,5 +239,5 @@ begin
 end $$;
 grant select, insert, update, delete on deliveries to quillpost_app, quillpost_worker;
 grant select, insert, update, delete on webhook_replays to quillpost_app, quillpost_worker;
-grant select, insert, update, delete on webhook_lanes to quillpost_worker;
+grant select, insert, update, delete on webhook_lanes, webhooks_gone to quillpost_worker;
 grant usage, select on sequence delivery_ids to quillpost_app, quillpost_worker;
