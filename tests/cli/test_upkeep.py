@@ -89,7 +89,7 @@ def test_a_service_that_is_well_is_called_well(patient: Patient, owner: Account)
     for subject in (
         "settings", "home", "files", "fonts", "port", "templates", "output profile", "time zone",
         "allowed hosts", "live mail", "print partner", "carrier", "database", "schema",
-        "secret key", "prices", "jobs", "batches", "paused", "webhooks", "notices",
+        "secret key", "clock", "prices", "jobs", "batches", "paused", "webhooks", "notices",
     ):  # fmt: skip
         assert " ok " in _row(outcome, subject)
     assert "none at work" in _row(outcome, "workers")

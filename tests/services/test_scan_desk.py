@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
 import psycopg
@@ -65,30 +65,48 @@ def test_a_scan_is_a_row_when_it_is_answered(parts: Parts, owner: Caller, desk: 
     ]
 
 
+async def together_behind_one(parts: Parts, desk: Desk, conninfo: str, codes: Sequence[str]) -> None:
+    """The first code is scanned, and all others while it is not stored yet."""
+    with psycopg.connect(conninfo) as blocker:
+        blocker.execute(LOCK)
+        first = asyncio.create_task(ask(desk, codes[0]))
+        while not await asyncio.to_thread(_is_someone_waiting, parts):
+            await asyncio.sleep(0)
+        others = [asyncio.create_task(ask(desk, code)) for code in codes[1:]]
+        await asyncio.sleep(0)  # each has put its scan down
+        assert not first.done()
+        blocker.rollback()
+        await asyncio.gather(first, *others)
+
+
 def test_scans_of_one_moment_are_one_transaction(
     parts: Parts, owner: Caller, desk: Desk, conninfo: str
 ) -> None:
     """Those that come while others are stored go together: their rows have one writer's number."""
     codes = codes_of(parts, coded(parts, owner, 30).id)
 
-    async def scan_behind_a_lock() -> None:
-        with psycopg.connect(conninfo) as blocker:
-            blocker.execute(LOCK)
-            first = asyncio.create_task(ask(desk, codes[0]))
-            while not await asyncio.to_thread(_is_someone_waiting, parts):
-                await asyncio.sleep(0)
-            others = [asyncio.create_task(ask(desk, code)) for code in codes[1:]]
-            await asyncio.sleep(0)  # each has put its scan down
-            assert not first.done()
-            blocker.rollback()
-            await asyncio.gather(first, *others)
-
-    asyncio.run(scan_behind_a_lock())
+    asyncio.run(together_behind_one(parts, desk, conninfo, codes))
     with parts.db.work() as tx:
         writers = tx.execute(
             sa.text("select xmin::text, count(*) from visit_inbox group by 1 order by 2")
         ).all()
     assert [n for _, n in writers] == [1, 29]
+
+
+def test_in_a_crowd_the_next_are_waited_for_and_whoever_comes_alone_is_not_kept_waiting(
+    parts: Parts, owner: Caller, conninfo: str
+) -> None:
+    codes = codes_of(parts, coded(parts, owner, 12).id)
+    waits: list[float] = []
+    desk = Desk(parts.db, parts.clock, pause=waits.append)
+
+    follow(desk, codes[0])
+    asyncio.run(together_behind_one(parts, desk, conninfo, codes))
+    assert waits == [], "nobody was there with the first, and all others were when it was seen to"
+    follow(desk, codes[1])
+    follow(desk, codes[2])
+    desk.close()
+    assert waits == [desks.GATHERING_SECONDS], "once, behind the crowd"
 
 
 def _is_someone_waiting(parts: Parts) -> bool:

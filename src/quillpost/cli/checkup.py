@@ -14,6 +14,7 @@ import sqlalchemy as sa
 
 from quillpost import wiring
 from quillpost.carriers import live_carrier
+from quillpost.cli.clock_check import check_clock
 from quillpost.cli.findings import Finding
 from quillpost.cli.notice_checks import check_mail, check_notices, check_texts
 from quillpost.cli.outsider import DIRECT
@@ -244,6 +245,7 @@ def with_database(settings: wiring.Settings, conninfo: str, *, now: datetime) ->
                 return
             tx.execute(sa.text(f"set local role {WORKER}"))
             yield from check_key(settings, tx)
+            yield check_clock(tx, now=wiring.now())
             yield check_prices(tx, now=now)
             yield check_workers(tx, settings)
             yield check_jobs(tx)

@@ -35,6 +35,11 @@ MOST_WAITING = 10_000
 PATIENCE_SECONDS = 2.0
 """How long somebody who holds a card waits for us, at most."""
 
+A_CROWD = 4
+GATHERING_SECONDS = 0.003
+"""Where so many came together, the next are waited for that long: each errand to the database serves more of
+them. Whoever comes alone is seen to at once."""
+
 REMEMBERED = 20_000
 KNOWN_SECONDS = 60.0
 LOST_SECONDS = 10.0
@@ -87,6 +92,7 @@ class Desk:
         valid: timedelta | None = None,
         most_a_minute: int = MOST_A_MINUTE,
         ticks: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], None] = time.sleep,
     ) -> None:
         """Codes lead somewhere as long after their piece was made as they are `valid`; else for ever. Of a
         piece `most_a_minute` are kept; who comes after them is led on."""
@@ -99,6 +105,8 @@ class Desk:
         self._remembered: dict[str, tuple[float, Found]] = {}
         self._thread: Thread | None = None
         self._starting = Lock()
+        self._pause = pause
+        self._is_crowded = False
         self._listeners: list[Callable[[], None]] = []
 
     @contextmanager
@@ -165,12 +173,15 @@ class Desk:
         if (first := self._waiting.get()) is None:
             return None
         asked = [first]
+        if self._is_crowded:
+            self._pause(GATHERING_SECONDS)
         with suppress(Empty):
             while len(asked) < MOST_AT_ONCE:
                 if (one := self._waiting.get_nowait()) is None:
                     self._waiting.put(None)  # for the next time: these come first
                     break
                 asked.append(one)
+        self._is_crowded = len(asked) >= A_CROWD
         return asked
 
     def _answer(self, asked: Sequence[Asked]) -> None:

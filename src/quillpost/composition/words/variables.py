@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from urllib.parse import quote
 
 from quillpost.composition.content import Addressee, Sender
@@ -147,13 +148,19 @@ def fill_url(url: str, addressee: Addressee, sender: Sender) -> str:
     Only a fallback, which the sender wrote, may hold slashes and the like.
     """
     parts = []
-    for name, fallback, then in _taken_apart(visible(url)):
+    for name, fallback, then in _url_pieces(url):
         value = without_variables(_READERS[name.upper()](addressee, sender)) if name else ""
         parts.append(quote(value, safe="") or quote(fallback.strip(), safe=_URL_LETTERS))
         parts.append(then)
     # Each part by itself: a stray sign must not reach for the letters of the value behind it.
     filled = "".join([_STRAY_PERCENT.sub("%25", part) for part in parts])
     return filled.replace("~", "%7E") if _VARIABLE.search(filled.replace("%", "")) else filled
+
+
+@lru_cache(maxsize=64)
+def _url_pieces(url: str) -> list[tuple[str, str, str]]:
+    """Thousands of pieces carry the same URL."""
+    return _taken_apart(visible(url))
 
 
 def values_of(addressee: Addressee, sender: Sender) -> dict[str, str]:

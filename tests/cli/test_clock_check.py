@@ -1,0 +1,37 @@
+"""What the doctor says of a clock that is wrong."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from quillpost.cli.clock_check import check_clock
+from quillpost.cli.findings import Finding
+from quillpost.parts import Parts
+
+
+def clock_finding(parts: Parts, *, off: float) -> Finding:
+    with parts.db.work() as tx:
+        return check_clock(tx, now=datetime.now(UTC) + timedelta(seconds=off))
+
+
+def test_a_clock_that_agrees_is_well(parts: Parts) -> None:
+    assert clock_finding(parts, off=0) == Finding("clock", "ok", "it agrees with the database's")
+
+
+@pytest.mark.parametrize(
+    ("off", "verdict", "which"),
+    [
+        (-10, "warning", "seconds behind the database's"),
+        (10, "warning", "seconds ahead of the database's"),
+        (-3_600, "broken", "seconds behind the database's"),
+        (3_600, "broken", "seconds ahead of the database's"),
+    ],
+)
+def test_a_clock_that_is_wrong_is_told_and_by_how_much(
+    parts: Parts, off: int, verdict: str, which: str
+) -> None:
+    found = clock_finding(parts, off=off)
+    seconds, _, rest = found.what.partition(" ")
+    assert (found.subject, found.verdict, rest) == ("clock", verdict, which)
+    assert abs(int(seconds.replace(",", "")) - abs(off)) <= 5
+    assert "NTP" in found.advice
