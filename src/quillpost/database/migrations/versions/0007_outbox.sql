@@ -1,3 +1,21 @@
+-- A table whose rows have an account, perhaps a sub account, and a mode: a tenant sees and writes their own, and
+-- the service all of them.
+create procedure keep_tenants_apart(p_table regclass)
+language plpgsql as $$
+declare
+    rule constant text :=
+        'account_id = (select nullif(current_setting(''app.account_id'', true), '''')::bigint)'
+        ' and ((select nullif(current_setting(''app.sub_account_id'', true), '''')) is null or sub_account_id = '
+        '(select nullif(current_setting(''app.sub_account_id'', true), '''')::bigint))'
+        ' and ((select nullif(current_setting(''app.mode'', true), '''')) is null or mode = '
+        '(select current_setting(''app.mode'', true)))';
+begin
+    execute format('alter table %s enable row level security', p_table);
+    execute format('create policy tenant on %s to quillpost_app using (%s) with check (%s)', p_table, rule, rule);
+    execute format('create policy worker on %s to quillpost_worker using (true) with check (true)', p_table);
+end $$;
+revoke execute on procedure keep_tenants_apart from public;
+
 -- How often the piece had been scanned once this had happened: an event says what was so at its time.
 alter table facts add column scans integer not null default 0;
 create index facts_at on facts (account_id, at, id);
@@ -220,23 +238,8 @@ create table webhook_replays (
 );
 create index webhook_replays_webhook on webhook_replays (webhook_id);
 
-alter table deliveries enable row level security;
-alter table webhook_replays enable row level security;
-do $$
-declare
-    rule constant text :=
-        'account_id = (select nullif(current_setting(''app.account_id'', true), '''')::bigint)'
-        ' and ((select nullif(current_setting(''app.sub_account_id'', true), '''')) is null or sub_account_id = '
-        '(select nullif(current_setting(''app.sub_account_id'', true), '''')::bigint))'
-        ' and ((select nullif(current_setting(''app.mode'', true), '''')) is null or mode = '
-        '(select current_setting(''app.mode'', true)))';
-begin
-    execute format('create policy tenant on deliveries to quillpost_app using (%s) with check (%s)', rule, rule);
-    execute 'create policy worker on deliveries to quillpost_worker using (true) with check (true)';
-    execute format('create policy tenant on webhook_replays to quillpost_app using (%s) with check (%s)',
-                   rule, rule);
-    execute 'create policy worker on webhook_replays to quillpost_worker using (true) with check (true)';
-end $$;
+call keep_tenants_apart('deliveries');
+call keep_tenants_apart('webhook_replays');
 grant select, insert, update, delete on deliveries to quillpost_app, quillpost_worker;
 grant select, insert, update, delete on webhook_replays to quillpost_app, quillpost_worker;
 grant select, insert, update, delete on webhook_lanes, webhooks_gone to quillpost_worker;

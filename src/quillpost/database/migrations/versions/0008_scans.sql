@@ -50,19 +50,7 @@ language sql security definer set search_path = pg_catalog, public as $$
      where f.id = p_from and i.id = p_into and f.account_id = current_setting('app.account_id')::bigint;
 $$;
 
-do $$
-declare
-    rule constant text :=
-        'account_id = (select nullif(current_setting(''app.account_id'', true), '''')::bigint)'
-        ' and ((select nullif(current_setting(''app.sub_account_id'', true), '''')) is null or sub_account_id = '
-        '(select nullif(current_setting(''app.sub_account_id'', true), '''')::bigint))'
-        ' and ((select nullif(current_setting(''app.mode'', true), '''')) is null or mode = '
-        '(select current_setting(''app.mode'', true)))';
-begin
-    execute 'alter table visits enable row level security';
-    execute format('create policy tenant on visits to quillpost_app using (%s) with check (%s)', rule, rule);
-    execute 'create policy worker on visits to quillpost_worker using (true) with check (true)';
-end $$;
+call keep_tenants_apart('visits');
 grant select on visits to quillpost_app;
 grant select, insert, update, delete on visits, visit_inbox, merged_lists to quillpost_worker;
 grant usage, select on all sequences in schema public to quillpost_worker;

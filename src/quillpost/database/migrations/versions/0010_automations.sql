@@ -168,19 +168,7 @@ language sql security definer set search_path = pg_catalog, public as $$
        and a.account_id = nullif(current_setting('app.account_id', true), '')::bigint
 $$;
 
-do $$
-declare
-    rule constant text :=
-        'account_id = (select nullif(current_setting(''app.account_id'', true), '''')::bigint)'
-        ' and ((select nullif(current_setting(''app.sub_account_id'', true), '''')) is null or sub_account_id = '
-        '(select nullif(current_setting(''app.sub_account_id'', true), '''')::bigint))'
-        ' and ((select nullif(current_setting(''app.mode'', true), '''')) is null or mode = '
-        '(select current_setting(''app.mode'', true)))';
-begin
-    execute 'alter table automations enable row level security';
-    execute format('create policy tenant on automations to quillpost_app using (%s) with check (%s)', rule, rule);
-    execute 'create policy worker on automations to quillpost_worker using (true) with check (true)';
-end $$;
+call keep_tenants_apart('automations');
 grant select, insert, update, delete on automations to quillpost_app, quillpost_worker;
 grant select, insert, update, delete on automation_due, automation_sent to quillpost_worker;
 grant usage, select on all sequences in schema public to quillpost_app, quillpost_worker;
