@@ -101,6 +101,21 @@ def test_whoever_loses_the_address_before_the_send_waits_for_another(flow: Autom
     assert flow.mailed() == [["Eve Mail"]]
 
 
+def test_whoever_was_welcomed_is_not_welcomed_again_for_a_corrected_address(
+    flow: Automator, lists: Lister
+) -> None:
+    visitors = lists.make()
+    automation = flow.make(plan(visitors))
+    eve = lists.add(visitors, name="Eve Mail", email="eve@example.com", **WHERE).json()["id"]
+    flow.work()
+    flow.clock.advance(days=365)
+    lists.put(f"/recipients/{eve}", {"city": None})
+    lists.put(f"/recipients/{eve}", WHERE | {"address": "13 Main St"})
+    assert flow.read(automation)["waiting"] == 0, "nobody came"
+    flow.work()
+    assert flow.mailed() == [["Eve Mail"]]
+
+
 def test_a_birthday_without_an_address_uses_up_no_year(flow: Automator, lists: Lister) -> None:
     """It is found while that day is looked back at."""
     friends = lists.make()

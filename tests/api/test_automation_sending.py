@@ -111,6 +111,23 @@ def test_it_tries_more_and_more_rarely_and_then_is_switched_off(paying: Automato
     ]
 
 
+def test_a_trouble_that_ended_with_those_who_waited_counts_no_more(paying: Automator) -> None:
+    lists = Lister(paying.who)
+    visitors = lists.make()
+    automation = paying.make(plan(visitors, send=SEND | HOME))
+    [jane] = lists.fill(visitors, "1 Main St")
+    paying.work()
+    assert lists.delete(f"/recipients/{jane}").status_code == 200
+    paying.pass_days(8)
+    lists.fill(visitors, "2 Main St")
+    paying.work()
+    known = paying.read(automation)
+    assert (known["enabled"], known["waiting"], paying.row(automation).tries) == (True, 1, 1)
+    assert [subject for _, subject in told(paying.parts)] == [
+        f'Automation {automation} ("Welcome") cannot send'
+    ] * 2, "each trouble is told"
+
+
 def test_what_its_owner_mends_is_tried_at_once(paying: Automator, art: ArtHouse) -> None:
     visitors = Lister(paying.who).make()
     pay_in(paying, 10 * CENTS)

@@ -124,6 +124,22 @@ def test_a_merged_list_brings_its_automations_and_no_newcomers(flow: Automator, 
     assert (flow.read(of_small)["sent_count"], flow.read(of_large)["sent_count"]) == (1, 0)
 
 
+def test_whoever_waits_on_a_merged_list_goes_on_waiting_also_where_they_were_on_the_other(
+    flow: Automator, lists: Lister
+) -> None:
+    small, large = lists.make("Small"), lists.make("Large")
+    lists.fill(large, "1 Main St", "2 Main St", "3 Main St")
+    of_small = flow.make(plan(small))
+    lists.fill(small, "1 Main St", "2 Main St", "4 Main St")
+    assert flow.who.post(f"/mailing-lists/{small}/merge", {"into": large}).status_code == 200
+    assert flow.read(of_small)["waiting"] == 3
+    flow.work()
+    assert (flow.read(of_small)["sent_count"], lists.read(large)["total_recipients"]) == (3, 4)
+    [order] = flow.orders()
+    streets = [item["recipient"]["address"] for item in flow.items(order["id"])]
+    assert sorted(streets) == ["1 Main St", "2 Main St", "4 Main St"]
+
+
 def test_a_list_hook_and_a_merge_aside_every_way_onto_the_list_counts(flow: Automator, lists: Lister) -> None:
     visitors = lists.make()
     flow.make(plan(visitors))

@@ -143,6 +143,8 @@ def test_they_are_listed_newest_first_by_list_and_sub_account(
         ({"send": SEND | {"front_image_url": "https://a.test/~NAME~.png"}}, {"send.front_image_url": None}),
         ({"trigger": "scan", "mailing_list_id": None,
           "send": SEND | {"front_image_url": "https://a.test/~NAME~.png"}}, {"send.front_image_url": None}),
+        ({"trigger": "date", "send": SEND | {"message": "Hi %NOPE%", "handwriting_style": 99999}},
+         {"date_field": None, "send.message": None, "send.handwriting_style": None}),
     ],
 )  # fmt: skip
 def test_everything_wrong_is_told_by_its_field_and_leaves_nothing(
@@ -435,6 +437,26 @@ def test_a_preview_shows_the_piece_and_who_is_next(flow: Automator, lists: Liste
     assert (data["coming_total"], data["waiting"]) == (4, 0)
     assert flow.who.http.get(data["previews"][0]).headers["Content-Type"] == "image/png"
     assert but_files(parts) == before
+
+
+def test_a_preview_is_drawn_for_whoever_waits(flow: Automator, lists: Lister) -> None:
+    visitors = lists.make()
+    lists.add(visitors, name="Abe Longago", address="1 Main St")
+    automation = flow.make(plan(visitors))
+
+    def back() -> bytes:
+        data = flow.who.post(f"/automations/{automation}/preview").json()["data"]
+        return flow.who.http.get(data["previews"][1]).content
+
+    nobody_waits = back()
+    joan = lists.add(visitors, name="Joan Waits", address="2 Main St").json()["id"]
+    for_joan = back()
+    assert for_joan != nobody_waits
+    lists.put(f"/recipients/{joan}", {"name": "Abe Longago", "address": "1 Main Street"})
+    lists.put(f"/recipients/{joan}", {"name": "Joan Waits", "address": "2 Main St"})
+    assert back() == for_joan
+    flow.work()
+    assert back() == nobody_waits, "they have theirs"
 
 
 @pytest.mark.parametrize("trigger", ["list_entry", "scan"])

@@ -10,6 +10,7 @@ from makers import Account, Clock, make_live, make_sub_account, make_teammate
 from quillpost.accounts import service as accounts
 from quillpost.parts import Parts
 from quillpost.webhooks import log
+from quillpost.webhooks.rules import ORDER_STATUS
 
 KEYS = {
     "id", "event_id", "event_type", "url", "status", "attempts", "request_body", "response_status",
@@ -116,6 +117,23 @@ def test_a_log_that_is_too_long_is_looked_through_from_its_newest(
     ]
     assert [len(page["data"]) for page in listed] == [2, 1, 0]
     assert {(page["meta"]["total"], page["meta"]["truncated"]) for page in listed} == {(3, True)}
+
+
+def test_a_type_is_looked_for_among_the_newest(
+    owner: Account, parts: Parts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rare one is not looked for in all that a subscription was ever told."""
+    hook = subscribe(owner)
+    place(parts, owner, 2)
+    types = [row["event_type"] for row in owner.get(f"/webhooks/{hook}/deliveries").json()["data"]]
+    assert types[-1] == ORDER_STATUS, "the first is the oldest"
+    asked = f"/webhooks/{hook}/deliveries?event_type={ORDER_STATUS}"
+    for most in (len(types), len(types) - 1):
+        monkeypatch.setattr(log, "MOST", most)
+        listed, count = owner.get(asked).json(), types[:most].count(ORDER_STATUS)
+        is_truncated = most < len(types)
+        assert (listed["meta"]["total"], len(listed["data"])) == (count, count)
+        assert listed["meta"]["truncated"] == is_truncated
 
 
 def test_one_that_waits_is_tried_now_and_one_that_failed_once_more(

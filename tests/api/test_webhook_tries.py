@@ -36,6 +36,25 @@ def test_trying_by_hand_uses_up_nothing_of_the_schedule(owner: Account, parts: P
     assert owner.get(f"/webhooks/{hook}").json()["status"] == "active"
 
 
+def test_the_one_that_is_tried_by_hand_goes_before_all_that_wait(
+    owner: Account, parts: Parts, clock: Clock
+) -> None:
+    """At a receiver that fails the others would have the lane closed before its turn."""
+    hook = subscribe(owner)
+    for _ in range(8):
+        owner.send()
+        clock.advance(seconds=1)
+    fan_out(parts)
+    deliver(parts, *[500] * 5)
+    clock.advance(seconds=1)
+    waiting = owner.get(f"/webhooks/{hook}/deliveries?status=pending").json()["data"]
+    last = waiting[0]["id"]
+    tried = owner.post(f"/webhooks/{hook}/deliveries/{last}/retry", {}).json()
+    assert (tried["id"], tried["next_attempt_at"]) == (last, "2026-05-04T12:00:09Z")
+    sent = deliver(parts, *[500] * 3).headers[0]["webhook-id"]
+    assert (sent, waiting[0]["attempts"]) == (tried["event_id"], 0), "it had not had its turn"
+
+
 def test_what_waits_for_an_earlier_one_says_so_and_is_not_tried_before_it(
     owner: Account, parts: Parts, clock: Clock
 ) -> None:

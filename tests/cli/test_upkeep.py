@@ -95,6 +95,12 @@ def test_a_service_that_is_well_is_called_well(patient: Patient, owner: Account)
     assert "none at work" in _row(outcome, "workers")
 
 
+def test_a_guard_that_is_open_is_told(patient: Patient) -> None:
+    row = " ".join(_row(patient.see(allow_private_urls=True), "guard").split())
+    assert "warning" in row
+    assert "QUILLPOST_ALLOW_PRIVATE_URLS" in row
+
+
 SMALL_INDICIA = "[postcard-4x6.back]\nindicia = [5.0, 3.2, 0.4, 0.35]\n"
 
 

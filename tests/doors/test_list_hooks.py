@@ -107,6 +107,8 @@ def test_it_may_also_come_as_a_form_with_parts_and_without_a_label(hook: Hook) -
         (b"name=%ff", FORM, 422, "body", "The form cannot be read."),
         (b"a=1&a[b]=2", FORM, 422, "a[b]", "This name is given both a value and fields of its own."),
         (b"a[b]=1&a=2", FORM, 422, "a", "This name is given both a value and fields of its own."),
+        (b"name=A&name=B&email=a@b.co", FORM, 422, "name", "This field is given twice, with different"),
+        (b"a[email]=a@b.co&a[email]=c@d.co", FORM, 422, "a[email]", "This field is given twice"),
         (b"a" + b"[b]" * 9 + b"=1", FORM, 422, "a" + "[b]" * 9, "At most 7 brackets in a name, please."),
         (b"x", "multipart/form-data", 422, "body", "The form cannot be read"),
     ],
@@ -121,6 +123,12 @@ def test_a_body_that_cannot_be_read_is_refused_with_a_sentence(
     assert told["message"].startswith(sentence)
     assert list(told.get("errors", {})) == ([] if field is None else [field])
     assert traces(parts) == before
+
+
+def test_a_form_may_say_a_thing_twice_and_have_several_of_what_is_not_ours(hook: Hook) -> None:
+    form = b"email=eve@example.com&name=Eve&name=Eve&tag=a&tag=b"
+    [row] = hook.send_raw(form, FORM).json()
+    assert (row["name"], row["result"], row["ignored"]) == ("Eve", "added", ["tag"])
 
 
 def test_files_are_refused(hook: Hook, parts: Parts) -> None:

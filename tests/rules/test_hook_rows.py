@@ -92,6 +92,32 @@ def test_parts_of_two_addresses_are_never_mixed(which: int) -> None:
     assert said.given == {"address": "9 Oak Ave", "postal_code": "75201"}
 
 
+PAYER = {"first_name": "Pay", "last_name": "Er", "company": "Payers Inc"}
+GIFT = {"first_name": "Gift", "last_name": "Receiver"}
+THERE = {"address_1": "6 W St", "city": "Austin", "postcode": "78701"}
+ELSEWHERE = {"address_1": "5 W St", "city": "Dallas", "postcode": "75201"}
+
+
+@pytest.mark.parametrize(
+    ("row", "name", "company", "street"),
+    [
+        ({"billing": PAYER | ELSEWHERE, "shipping": GIFT | THERE}, "Gift Receiver", None, "6 W St"),
+        ({"billing": PAYER | ELSEWHERE, "shipping": THERE}, "Pay Er", "Payers Inc", "6 W St"),
+        ({"billing": PAYER | ELSEWHERE, "shipping": GIFT}, "Pay Er", "Payers Inc", "5 W St"),
+        ({"shipping_address": GIFT | THERE, "customer": PAYER}, "Gift Receiver", None, "6 W St"),
+        ({"shipping_address": {"name": "Gift R"} | THERE, "customer": PAYER}, "Gift R", None, "6 W St"),
+        ({**PAYER, **ELSEWHERE, "shipping": GIFT | THERE}, "Pay Er", "Payers Inc", "5 W St"),
+        ({**PAYER, "default_address": THERE | {"company": "Acme"}}, "Pay Er", "Payers Inc", "6 W St"),
+        ({"customData": {"name": "By Hand"}, "shipping": GIFT | THERE}, "By Hand", None, "6 W St"),
+    ],
+)
+def test_mail_goes_to_whoever_has_a_name_at_that_address(
+    row: dict[str, Any], name: str, company: str | None, street: str
+) -> None:
+    given = read(row).given
+    assert (given["name"], given.get("company"), given["address"]) == (name, company, street)
+
+
 @pytest.mark.parametrize(
     ("row", "expected"),
     [
@@ -175,6 +201,8 @@ def test_a_birthday_without_its_year_is_told_as_ignored(written: str) -> None:
         ({"recipients": [{"a": 1}], "contacts": [{"b": 1}, {"a": 1}]}, [{"a": 1}, {"b": 1}, {"a": 1}]),
         ({}, [{}]),
         ({"recipients": {"1": {"b": 1}, "0": {"a": 1}, "10": {"c": 1}}}, [{"a": 1}, {"b": 1}, {"c": 1}]),
+        ({"recipients": {"email": "a@b.co"}}, [{"email": "a@b.co"}]),
+        ({"people": {"a": 1}}, [{"people": {"a": 1}}]),
         ({"email": "a@b.co", "leads": []}, [{"email": "a@b.co", "leads": []}]),
         ({"email": "a@b.co", "data": [1, 2]}, [{"email": "a@b.co", "data": [1, 2]}]),
     ],

@@ -1,13 +1,15 @@
 """Deliveries are kept for a month: their days are opened and dropped, table by table."""
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta
 
 import psycopg
 import pytest
 import sqlalchemy as sa
-from outbox import claim, delivery_rows, fan_out, settle, subscribe
+from outbox import claim, delivery_rows, fan_out, is_somebody_waiting, settle, subscribe
 from placing import open_account, place
 from sqlalchemy.exc import ProgrammingError
+from waiting import wait_until
 
 from makers import Clock
 from quillpost.accounts.rules import Caller
@@ -137,6 +139,48 @@ def test_what_a_deleted_subscription_was_told_goes_in_small_steps_and_all_else_s
     assert len(delivery_rows(parts, hook)) == 4, "nobody who deletes a subscription waits for its log"
     days.keep(parts.db, now=clock.now())
     assert (len(delivery_rows(parts, hook)), len(delivery_rows(parts, other))) == (0, 4)
+
+
+def test_what_is_gone_is_found_by_its_index(parts: Parts, owner: Caller) -> None:
+    """A month's deliveries of everybody are not read for one subscription's, nor for none at all."""
+    hook, other = (subscribe(parts, owner, type=ORDER_STATUS) for _ in range(2))
+    tell(parts, owner)
+    read_whole = sa.text(
+        "select sum(seq_scan) from pg_stat_xact_user_tables where relname like 'deliveries%'"
+    )
+    for forgotten in (0, 1):
+        with parts.db.work() as tx:
+            before = tx.execute(read_whole).scalar_one()
+            assert days.forget_some(tx) == forgotten
+            assert tx.execute(read_whole).scalar_one() == before
+        delete(parts, owner, hook if not forgotten else other)
+    assert (delivery_rows(parts, hook), len(delivery_rows(parts, other))) == ([], 1)
+
+
+def test_of_two_who_forget_at_once_neither_takes_it_for_done(
+    parts: Parts, owner: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(days, "FORGOTTEN_AT_ONCE", 1)
+    hook = subscribe(parts, owner, type=ORDER_STATUS)
+    tell(parts, owner)
+    tell(parts, owner)
+    delete(parts, owner, hook)
+    with parts.db.work() as tx:
+        tx.execute(sa.text("update webhooks_gone set gone_at = now() - interval '25 hours'"))
+
+    def forget() -> int:
+        with parts.db.work() as tx:
+            return days.forget_some(tx)
+
+    with ThreadPoolExecutor(1) as other, parts.db.work() as tx:
+        assert days.forget_some(tx) == 1
+        beside = other.submit(forget)
+        wait_until(lambda: is_somebody_waiting(parts))
+        tx.commit()
+        assert beside.result() == 0, "the other has taken it"
+    assert gone(parts) == [hook.id]
+    days.forget_gone(parts.db)
+    assert (delivery_rows(parts, hook), gone(parts)) == ([], [])
 
 
 def test_a_delivery_that_comes_just_after_its_subscription_went_is_forgotten_too(

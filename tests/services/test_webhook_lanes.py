@@ -3,7 +3,9 @@
 from datetime import timedelta
 from uuid import uuid4
 
+import psycopg
 import pytest
+import sqlalchemy as sa
 from outbox import (
     LEASE,
     Hand,
@@ -29,11 +31,22 @@ from quillpost.orders.moves import Move, move_items
 from quillpost.orders.records import Order
 from quillpost.orders.rules import ItemStatus
 from quillpost.parts import Parts
-from quillpost.webhooks import lanes, store
+from quillpost.webhooks import lanes, steps, store
 from quillpost.webhooks.lanes import HEALTHY, Health
 from quillpost.webhooks.outcomes import Outcome, record
 from quillpost.webhooks.rules import ITEM_STATUS, ORDER_STATUS
 from quillpost.webhooks.telling import Due
+
+MUCH_MORE = sa.text(
+    """
+    insert into deliveries (account_id, mode, webhook_id, fact_id, event_id, event_type, stream, status,
+                            next_at, created_at)
+    select account_id, mode, webhook_id, fact_id, gen_random_uuid(), event_type, stream || n, status,
+           next_at, created_at
+      from deliveries, generate_series(1, 5000) n where status = 'pending'
+    """
+)
+READ_WHOLE = sa.text("select seq_scan from pg_stat_xact_user_tables where relname = 'deliveries_pending'")
 
 
 @pytest.fixture
@@ -71,6 +84,29 @@ def test_a_subscription_has_a_lane_and_takes_it_along(parts: Parts, owner: Calle
         store.delete_webhook(tx, hook.id)
     with parts.db.work() as tx:
         assert tx.execute(webhook_lanes.select()).all() == []
+
+
+def test_whoever_leaves_a_lane_does_not_read_what_waits_in_another(
+    parts: Parts, owner: Caller, conninfo: str
+) -> None:
+    """Much that waits for one receiver makes the database believe that it is everybody's."""
+    dead, hook = (subscribe(parts, owner, type=ORDER_STATUS) for _ in range(2))
+    place(parts, owner)
+    fan_out(parts)
+    hand = Hand(parts)
+    hand.lease()
+    hand.record(*(Outcome(due, "delivered", 200) for due in read(hand) if due.webhook_id == hook.id))
+    with parts.db.work() as tx:
+        tx.execute(MUCH_MORE)
+    with psycopg.connect(conninfo, autocommit=True) as admin:
+        admin.execute("analyze deliveries_pending")
+    with parts.db.work() as tx:
+        before = tx.execute(READ_WHOLE).scalar_one()
+        wish = steps.Wish(empty={hook.id: hand.lanes[hook.id].woken})
+        found = steps.take(tx, hand.id, wish, lease_until=parts.clock() + LEASE, now=parts.clock())
+        assert found.left == {hook.id}
+        assert tx.execute(READ_WHOLE).scalar_one() == before
+    assert len(delivery_rows(parts, dead)) > 5_000
 
 
 def test_a_lane_is_held_by_one_alone_until_its_lease_ends(parts: Parts, clock: Clock, owner: Caller) -> None:

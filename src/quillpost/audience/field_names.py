@@ -100,6 +100,8 @@ class Meaning:
     rank: int
     address: int | None = None
     """Which of the addresses it is a part of."""
+    at: int | None = None
+    """At which of the addresses someone has this name: an order may be for somebody else than who pays."""
 
 
 def plain(name: str) -> str:
@@ -120,6 +122,8 @@ def meaning(name: str) -> Meaning | None:
         return known
     if custom := CUSTOM.fullmatch(name):
         return Meaning(f"custom{custom[1]}", 0)
+    if (there := _KNOWN_THERE.get(name)) is not None:
+        return there
     owner = next((each for each in OWNERS if name.startswith(each)), None)
     if owner is None or (own := _KNOWN.get(name.removeprefix(owner))) is None:
         return None
@@ -158,4 +162,20 @@ def _known() -> dict[str, Meaning]:
     return found
 
 
+NAMES = ("name", "first_name", "last_name", "company")
+
+
+def _known_there() -> dict[str, Meaning]:
+    """Names behind that of an address: `shipping_address.first_name`."""
+    return {
+        prefix + name: Meaning(field, rank + _LESS, at=which)
+        for which, prefixes in enumerate(ADDRESSES)
+        for prefix in prefixes
+        if which
+        for field in NAMES
+        for rank, name in enumerate(PERSON[field].split())
+    }
+
+
 _KNOWN = _known()
+_KNOWN_THERE = _known_there()

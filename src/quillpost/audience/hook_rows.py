@@ -15,6 +15,7 @@ from quillpost.audience.field_names import (
     INSIDE,
     LONGEST_NAME,
     MANY,
+    NAMES,
     ONE_OF,
     Meaning,
     meaning,
@@ -127,7 +128,10 @@ def read(row: Any, *, is_leaving: bool = False) -> Said:
     for what, each in found:
         into = chosen if what.address is None else parts.setdefault(what.address, {})
         into.setdefault(what.field, each)
-    chosen |= _address(parts)
+    which = _address_of(parts)
+    if which is not None:
+        chosen |= _address(parts, which)
+    chosen = _named(chosen, found, which)
     given: dict[str, str] = {}
     for name, each in chosen.items():
         text: str | None = _text(each.value)
@@ -146,7 +150,7 @@ def read(row: Any, *, is_leaving: bool = False) -> Said:
 
 def _rows_of(body: Mapping[str, Any], depth: int, path: str, beside: list[str]) -> list[Any] | None:
     """The people of all arrays in an object, perhaps some objects further inside; and what is beside them."""
-    arrays = {name: _listed(value) for name, value in body.items() if plain(name) in MANY}
+    arrays = {name: _people(name, value) for name, value in body.items() if plain(name) in MANY}
     full = {name: rows for name, rows in arrays.items() if rows and any(map(_is_object, rows))}
     if full:
         beside += _beside(body, path, {*full, *(name for name, rows in arrays.items() if rows == [])})
@@ -181,6 +185,14 @@ def _source(body: Mapping[str, Any]) -> str | None:
     """Only where it is one of ours: other services have sources of their own."""
     said = body.get("source")
     return said if isinstance(said, str) and said in SOURCES else None
+
+
+def _people(name: str, value: Any) -> list[Any] | None:
+    """An array of people, or a single one without its array."""
+    rows = _listed(value)
+    if rows is None and isinstance(value, Mapping) and plain(name) not in INSIDE and _meant(value)[0]:
+        return [value]
+    return rows
 
 
 def _listed(value: Any) -> list[Any] | None:
@@ -271,12 +283,27 @@ def _primary(values: Sequence[Any]) -> Any:
     return values[0]
 
 
-def _address(parts: Mapping[int, dict[str, _Found]]) -> dict[str, _Found]:
+def _address_of(parts: Mapping[int, dict[str, _Found]]) -> int | None:
     """One address: the first that names a street, else the first of which anything is known."""
     streets = [which for which in sorted(parts) if parts[which].keys() & {"address", "route", "whole"}]
-    which = next(iter(streets or sorted(parts)), None)
-    if which is None:
-        return {}
+    return next(iter(streets or sorted(parts)), None)
+
+
+def _named(
+    chosen: dict[str, _Found], found: Sequence[tuple[Meaning, _Found]], which: int | None
+) -> dict[str, _Found]:
+    """Whom mail goes to: whoever was named by hand for this call, else whoever has a name at the address that
+    was taken, else the first that has one anywhere."""
+    rest = {name: each for name, each in chosen.items() if name not in NAMES}
+    by_hand = {name: chosen[name] for name in NAMES if name in chosen and chosen[name].comes_first}
+    there = {what.field: each for what, each in reversed(found) if which is not None and what.at == which}
+    for names in (by_hand, there):
+        if names.keys() - {"company"}:
+            return rest | names
+    return chosen
+
+
+def _address(parts: Mapping[int, dict[str, _Found]], which: int) -> dict[str, _Found]:
     chosen = dict(parts[which])
     if "country" not in chosen and "country" in parts.get(0, {}):
         chosen["country"] = parts[0]["country"]

@@ -63,6 +63,8 @@ _GIVE_KEYS = sa.text(
     """
 )
 
+_KEEP_WAITING_THERE = sa.text("select keep_waiting_there(:source, :target)")
+
 # To the automations of the other list they are no newcomers.
 _MERGING = sa.text("select set_config('app.merging', :is_it, true)")
 
@@ -197,6 +199,7 @@ def merge_lists(tx: Tx, source_id: int, target_id: int, *, clock: Clock) -> Mail
         raise Invalid({"into": ["A suppression list is merged with suppression lists alone."]})
     _require_no_order_waits(tx, source_id)
     _move_automations(tx, source, target, now=now)
+    tx.execute(_KEEP_WAITING_THERE, {"source": source_id, "target": target_id})
     for drop in (_DROP_ADDRESSES_THERE, _DROP_EMAILS_THERE):
         tx.execute(drop, {"source": source_id, "target": target_id})
     tx.execute(_MERGING, {"is_it": "yes"})

@@ -213,16 +213,22 @@ def settle(tx: Tx, due_ids: Iterable[int]) -> None:
 
 
 def someone(tx: Tx, automation: Automation) -> Person | None:
-    """Whom a picture of its piece may be made for: the first on the list who can be mailed to or, of scans,
-    whose piece was scanned last."""
+    """Whom a picture of its piece may be made for while nobody is due: the first on the list who can be
+    mailed to or, of scans, whose piece was scanned last."""
     people = items if automation.trigger == "scan" else recipients
     wanted = sa.select(*(people.c[name] for name in PERSON_COLUMNS)).where(people.c.address.is_not(None))
     if people is recipients:
         wanted = wanted.where(recipients.c.mailing_list_id == automation.mailing_list_id)
         wanted = wanted.where(sa.text(f"not {lacks_parts('recipients')}")).order_by(recipients.c.id)
     else:
-        wanted = wanted.join(visits, visits.c.item_id == items.c.id).where(visits.c.kind == "person")
-        wanted = wanted.order_by(visits.c.id.desc())
+        wanted = wanted.join(visits, visits.c.item_id == items.c.id).order_by(visits.c.id.desc())
+        wanted = wanted.where(
+            visits.c.account_id == automation.account_id,
+            visits.c.mode == automation.mode,
+            visits.c.kind == "person",
+        )
+        if automation.sub_account_id is not None:
+            wanted = wanted.where(visits.c.sub_account_id == automation.sub_account_id)
         if automation.mailing_list_id is not None:
             wanted = wanted.where(visits.c.mailing_list_id == automation.mailing_list_id)
     row = tx.execute(wanted.limit(1)).first()

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta, tzinfo
 
-TRIGGERS = ("list_entry", "scan", "date")
 DATE_FIELDS = ("dob", "anniversary")
 
 FURTHEST_OFFSET = 365
@@ -73,6 +72,12 @@ def start_of(day: date, zone: tzinfo) -> datetime:
 def next_try(tries: int, *, now: datetime) -> datetime:
     """When to try again after so many refusals in a row."""
     return now + RETRY_AFTER[min(tries, len(RETRY_AFTER)) - 1]
+
+
+def is_over(last_refused_at: datetime, *, now: datetime) -> bool:
+    """Whether the trouble of then is not that of now: while it lasts, it is tried again in its time. There
+    was nobody to mail to since."""
+    return now - last_refused_at > 2 * RETRY_AFTER[-1]
 
 
 def is_hopeless(failing_since: datetime, *, now: datetime) -> bool:

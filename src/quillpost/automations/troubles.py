@@ -42,6 +42,8 @@ def note(db: Database, automation: Automation, why: str, *, now: datetime) -> No
         if found.plan != automation.plan:
             return  # it is another automation by now, and starts anew
         since, tries = found.failing_since or now, found.tries + 1
+        if found.last_error_at is not None and rules.is_over(found.last_error_at, now=now):
+            since, tries = now, 1
         if rules.is_hopeless(since, now=now):
             _give_up(tx, found, why, since=since, now=now)
             return

@@ -178,6 +178,10 @@ def check_press(settings: wiring.Settings) -> Iterator[Finding]:
             yield Finding(subject, "broken", fault.message, "Correct it: nothing starts until then.")
         else:
             yield Finding(subject, "ok", str(used))
+    if settings.allow_private_urls:
+        what = "every private address: QUILLPOST_ALLOW_PRIVATE_URLS is on"
+        advice = "It is for development alone: name single places in QUILLPOST_ALLOWED_HOSTS instead."
+        yield Finding("guard", "warning", f"callers may send us to {what}", advice)
 
 
 def check_readiness(settings: wiring.Settings) -> Iterator[Finding]:

@@ -85,7 +85,6 @@ webhook_replays = sa.Table(
     *(column(n, Moment) for n in ("since", "until", "reached_at")),
     column("reached_id", Big),
     column("told", Big),
-    column("started_at", Moment),
 )
 
 visit_inbox = sa.Table(
@@ -136,7 +135,6 @@ scan_news = sa.Table(
     "scan_news",
     metadata,
     key(),
-    column("account_id", Big),
     column("order_id", Big),
     column("item_id", Big),
     column("at", Moment),

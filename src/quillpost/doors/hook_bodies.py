@@ -10,6 +10,7 @@ from starlette.types import Message
 
 from quillpost.api.bodies import MULTIPART, ReadRequest, Upload, understand
 from quillpost.api.errors import WrongBody
+from quillpost.audience.field_names import meaning, plain
 from quillpost.doors.raw_bodies import at_most
 from quillpost.kit import exact_json
 from quillpost.kit.errors import Invalid
@@ -27,6 +28,7 @@ JSON_AS_FORM = "The body looks like JSON but is labelled as a form: send Content
 NO_FORM = f"The form cannot be read. It may have {MOST_FIELDS:,} fields in UTF-8."
 FILES = "No files are taken here: send the fields of a person."
 TWO_THINGS = "This name is given both a value and fields of its own."
+TWICE = "This field is given twice, with different values: give it once."
 
 _BRACKETS = re.compile(r"([^\[\]]+)((?:\[[^\[\]]*\])+)")
 _INSIDE = re.compile(r"\[([^\[\]]*)\]")
@@ -87,10 +89,13 @@ def nested(pairs: Pairs) -> dict[str, Any]:
 
 
 def _put(place: dict[str, Any], last: str, name: str, value: Any) -> None:
-    """A name that is given twice has both values."""
+    """A name that is given twice has both values; where it is a field of a person, it may have but one."""
     match place.get(last):
         case None:
             place[last] = value
+        case str() as one if meaning(plain(last)) or meaning(plain(name)):
+            if one != value:
+                raise Invalid({_short(name): [TWICE]})
         case dict():
             raise Invalid({_short(name): [TWO_THINGS]})
         case list() as several:

@@ -29,8 +29,8 @@ WAKE_THREADS = sa.text(
 KEEP_NEWS = sa.text(
     """
     with kept as (
-        insert into scan_news (account_id, order_id, item_id, at)
-        select v.account_id, v.order_id, v.item_id, v.at
+        insert into scan_news (order_id, item_id, at)
+        select v.order_id, v.item_id, v.at
           from visits v
          where v.id = any(cast(:visits as bigint[])) and v.kind = 'person'
            and exists (select 1 from news_threads t

@@ -114,7 +114,8 @@ class Lane:
             self.is_dry = False
             self.is_stirred = True
             if held.health == HEALTHY != self.noted:
-                self.health = self.noted = HEALTHY  # its owner wants it tried afresh
+                self.health = self.noted = HEALTHY  # its owner wants it tried afresh, from its start
+                self.drop_ready()
         if held.address != self.held.address:
             self.drop_ready()
         self.held = held

@@ -5,7 +5,8 @@ from datetime import UTC, datetime, timedelta
 import sqlalchemy as sa
 import structlog
 
-from quillpost.database import Database
+from quillpost.database import Database, Tx
+from quillpost.webhooks.planning import by_index
 
 log = structlog.get_logger(__name__)
 
@@ -43,5 +44,10 @@ def forget_gone(db: Database) -> None:
     """Delete what deleted subscriptions were told: in small steps, as that may be millions."""
     while True:
         with db.work() as tx:
-            if not tx.execute(FORGET_GONE, {"most": FORGOTTEN_AT_ONCE}).scalar_one():
+            if not forget_some(tx):
                 return
+
+
+def forget_some(tx: Tx) -> int:
+    by_index(tx)
+    return int(tx.execute(FORGET_GONE, {"most": FORGOTTEN_AT_ONCE}).scalar_one())

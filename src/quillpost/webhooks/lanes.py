@@ -1,7 +1,8 @@
 """Lanes: one a subscription. Whoever holds a lane sends what waits in it, alone.
 
 A lane is held for the length of a lease, renewed while it is in use: one whose holder died is free when the
-lease ends. Subscriptions are locked before lanes, and lanes before deliveries.
+lease ends. Whoever changes deliveries that are there, and their lane, has locked the subscription before: the
+order of those two does not matter.
 """
 
 from collections.abc import Collection, Mapping

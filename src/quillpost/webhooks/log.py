@@ -19,7 +19,7 @@ QUOTED = {status: sa.literal_column(f"'{status}'", sa.Text()) for status in STAT
 """Written out, a status finds the index that has its rows alone."""
 
 MOST = 10_000
-"""How many of the newest can be looked through; a subscription may have had millions."""
+"""How many of the newest are looked through; a subscription may have had millions."""
 
 _EARLIER = deliveries.alias()
 _WAITS_FOR = (
@@ -55,10 +55,16 @@ SEND_AGAIN = sa.text(
            d.stream,
            case when w.verb = 'post' and starts_with(d.body, '{')
                   or w.verb = 'get' and starts_with(d.body, w.url) then d.body end,
-           'pending', :now, :now
+           'pending', :next_at, :now
       from deliveries d join webhooks w on w.id = d.webhook_id
      where d.id = :id and d.created_at = :created_at
     returning id
+    """
+)
+FIRST_IN_LINE = sa.text(
+    """
+    select least(min(next_at), :now) - interval '1 millisecond' from deliveries
+     where webhook_id = :webhook_id and status = 'pending'
     """
 )
 SENT_AGAIN = sa.text(
@@ -101,25 +107,26 @@ class DeliveryFilter:
 def list_deliveries(
     db: Database, tx: Tx, who: Tenant, webhook_id: int, asked: PageRequest, wanted: DeliveryFilter
 ) -> tuple[Page[Delivery], bool]:
-    """The newest first, and whether there are more than can be looked through.
+    """The newest first, and whether there are more than are looked through.
 
     The service finds the rows, in an index that is closed to tenants; they are read as the caller. Whose
     the subscription is must be known already.
     """
-    conditions = _conditions(who, webhook_id, wanted)
+    there = _newest(who, webhook_id, wanted.status)
+    newest = there.limit(MOST).subquery()
+    of_type = [] if wanted.event_type is None else [newest.c.event_type == wanted.event_type]
     with db.work() as ours:
-        some = sa.select(sa.literal(1)).select_from(deliveries).where(*conditions).limit(MOST + 1)
-        counted = ours.execute(sa.select(sa.func.count()).select_from(some.subquery())).scalar_one()
-        total = min(counted, MOST)
+        is_truncated = ours.execute(there.offset(MOST).limit(1)).first() is not None
+        total = ours.execute(sa.select(sa.func.count()).select_from(newest).where(*of_type)).scalar_one()
         found = ours.execute(
-            sa.select(deliveries.c.id)
-            .where(*conditions)
-            .order_by(deliveries.c.id.desc())
+            sa.select(newest.c.id)
+            .where(*of_type)
+            .order_by(newest.c.id.desc())
             .offset(min(asked.offset, MOST))
-            .limit(max(0, min(asked.per_page, total - asked.offset)))
+            .limit(asked.per_page)
         ).scalars()
         ids = list(found)
-    return Page(_read(tx, webhook_id, ids), total, asked), counted > MOST
+    return Page(_read(tx, webhook_id, ids), total, asked), is_truncated
 
 
 def read_delivery(tx: Tx, webhook_id: int, delivery_id: int) -> Delivery:
@@ -130,8 +137,9 @@ def read_delivery(tx: Tx, webhook_id: int, delivery_id: int) -> Delivery:
 
 
 def retry(tx: Tx, webhook_id: int, delivery_id: int, *, now: datetime) -> Delivery:
-    """Have it sent now. One that arrived goes again as a delivery of its own, of the same event; where that
-    is on its way already, it is not sent a third time."""
+    """Have it sent now, before all others that wait: at a receiver that still fails they would close its
+    lane again. One that arrived goes again as a delivery of its own, of the same event; where that is on its
+    way already, it is not sent a third time."""
     service.require_awake(store.read_webhook(tx, webhook_id, locked=True))
     known = read_delivery(tx, webhook_id, delivery_id)
     if known.waits_for is not None:
@@ -139,9 +147,10 @@ def retry(tx: Tx, webhook_id: int, delivery_id: int, *, now: datetime) -> Delive
             f"It waits for delivery {known.waits_for} of the same piece or order: retry that first."
         )
     row = {"id": known.id, "created_at": known.created_at}
+    first = tx.execute(FIRST_IN_LINE, {"webhook_id": webhook_id, "now": now}).scalar_one()
     if known.status == "delivered":
         under_way = tx.execute(SENT_AGAIN, row).scalar()
-        due = under_way or tx.execute(SEND_AGAIN, row | {"now": now}).scalar_one()
+        due = under_way or tx.execute(SEND_AGAIN, row | {"next_at": first, "now": now}).scalar_one()
     else:
         due = known.id
         tx.execute(
@@ -151,21 +160,21 @@ def retry(tx: Tx, webhook_id: int, delivery_id: int, *, now: datetime) -> Delive
                 deliveries.c.created_at == known.created_at,
                 deliveries.c.status != "delivered",
             )
-            .values(status="pending", next_at=now, extra_tries=deliveries.c.extra_tries + 1)
+            .values(status="pending", next_at=first, extra_tries=deliveries.c.extra_tries + 1)
         )
     lanes.wake(tx, webhook_id, at=now, afresh=True)
-    return read_delivery(tx, webhook_id, due)
+    return replace(read_delivery(tx, webhook_id, due), next_at=now)
 
 
-def _conditions(who: Tenant, webhook_id: int, wanted: DeliveryFilter) -> list[sa.ColumnElement[bool]]:
+def _newest(who: Tenant, webhook_id: int, status: str | None) -> sa.Select[tuple[int, str]]:
+    """An index has them in this order. None has the types of events: those are looked at one by one."""
     conditions = [deliveries.c.webhook_id == webhook_id]
     if who.sub_account_id is not None:
         conditions.append(deliveries.c.sub_account_id == who.sub_account_id)
-    if wanted.status is not None:
-        conditions.append(deliveries.c.status == QUOTED[wanted.status])
-    if wanted.event_type is not None:
-        conditions.append(deliveries.c.event_type == wanted.event_type)
-    return conditions
+    if status is not None:
+        conditions.append(deliveries.c.status == QUOTED[status])
+    newest = sa.select(deliveries.c.id, deliveries.c.event_type).where(*conditions)
+    return newest.order_by(deliveries.c.id.desc())
 
 
 def _read(tx: Tx, webhook_id: int, ids: Sequence[int]) -> list[Delivery]:

@@ -12,7 +12,6 @@ from quillpost.database import Tx, driver
 from quillpost.ports import PostOutcome
 from quillpost.webhooks import failing, rules
 from quillpost.webhooks.lanes import Health
-from quillpost.webhooks.planning import by_index
 from quillpost.webhooks.telling import Due, Unspeakable
 
 QUOTED_CHARACTERS = 200
@@ -142,7 +141,6 @@ def record(
     What another has settled already stays as it is, and so does all that is in a lane which is not this
     pump's any more: whoever has it then sends that again.
     """
-    by_index(tx)
     hooks = sorted({each.due.webhook_id for each in outcomes} | set(healths))
     ours, put_off = _lock(tx, pump, hooks)
     held = [each for each in outcomes if each.due.webhook_id in ours]

@@ -71,7 +71,7 @@ class Replay:
     truncated: bool
 
 
-def replay(tx: Tx, webhook_id: int, *, since: datetime, until: datetime, now: datetime) -> Replay:
+def replay(tx: Tx, webhook_id: int, *, since: datetime, until: datetime) -> Replay:
     """Begin to tell the subscription of all that happened from `since` until before `until`."""
     webhook = store.read_webhook(tx, webhook_id)
     asked = {"webhook_id": webhook_id, "account_id": webhook.account_id, "since": since, "until": until}
@@ -81,7 +81,7 @@ def replay(tx: Tx, webhook_id: int, *, since: datetime, until: datetime, now: da
     truncated = counted.facts > MOST_COUNTED
     if counted.events or truncated:
         whose = {"sub_account_id": webhook.sub_account_id, "mode": webhook.mode}
-        begun = {"reached_at": since, "reached_id": 0, "told": 0, "started_at": now}
+        begun = {"reached_at": since, "reached_id": 0, "told": 0}
         tx.execute(sa.insert(webhook_replays).values(**asked, **whose, **begun))
         jobs.defer(tx, REPLAY, webhook_id=webhook_id)
     return Replay(since, until, counted.events, truncated)

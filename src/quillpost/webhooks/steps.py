@@ -10,6 +10,7 @@ from quillpost.webhooks import failing, lanes, outcomes, telling
 from quillpost.webhooks.air import FIRST_WINDOW
 from quillpost.webhooks.lanes import Health, Held
 from quillpost.webhooks.outcomes import Outcome
+from quillpost.webhooks.planning import by_index
 from quillpost.webhooks.telling import START, Ask, Reading
 
 
@@ -47,6 +48,7 @@ class Found:
 
 def take(tx: Tx, pump: UUID, wish: Wish, *, lease_until: datetime, now: datetime) -> Found:
     """What is to be told is told first: whatever is then read has been judged with it in mind."""
+    by_index(tx)
     put_off: set[int] = set()
     if wish.outcomes or wish.healths:
         put_off = outcomes.record(tx, pump, wish.outcomes, wish.healths, now=now).put_off

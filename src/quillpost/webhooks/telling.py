@@ -13,7 +13,6 @@ from quillpost.database import Tx, driver
 from quillpost.orders import look
 from quillpost.webhooks import rules
 from quillpost.webhooks.lanes import Held
-from quillpost.webhooks.planning import by_index
 from quillpost.webhooks.rules import RECIPIENT_KEYS, Told
 from quillpost.webhooks.samples import sample
 
@@ -129,7 +128,6 @@ def read(
     """What may go out: each the first of its stream that waits. Of the `known`, those that lie behind the
     place come to are not read again. `settled` are lanes and streams of theirs that wait no longer for an
     earlier one."""
-    by_index(tx)
     cursor = driver(tx).cursor(row_factory=namedtuple_row, binary=True)
     asked = {
         "hooks": [each.lane.webhook_id for each in asks],

@@ -256,9 +256,13 @@ def _changed(before: Automation, given: Mapping[str, Any], who: Caller, parts: S
 
 def _check(plan: Plan, who: Caller, parts: ServiceParts) -> Checked:
     """All that can be wrong with it, as if it were sent now."""
-    if faults := service.faults_of(plan):
+    faults = service.faults_of(plan)
+    try:
+        draft = _draft(plan, who, parts)
+    except Invalid as wrong:
+        raise Invalid(faults | dict(wrong.fields)) from None
+    if faults:
         raise Invalid(faults)
-    draft = _draft(plan, who, parts)
     return Checked(draft.warnings, unused_in_send(plan.send, draft.wish.unused))
 
 
@@ -309,6 +313,12 @@ def _coming(automation: Automation, parts: ServiceParts) -> list[due.Coming]:
 def _shown_person(
     automation: Automation, coming: list[due.Coming], who: Caller, parts: ServiceParts
 ) -> Person:
+    """The service looks for those who wait, as only it knows them; the automation has been read as the
+    caller."""
+    with parts.db.work() as tx:
+        waiting = due.take_waiting(tx, automation, zone=zone_of(parts), most=1)
+        if fresh := due.not_yet_mailed(tx, automation.id, waiting):
+            return fresh[0].person
     with parts.db.transaction(tenant(who)) as tx:
         try:
             if coming:

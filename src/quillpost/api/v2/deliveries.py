@@ -114,8 +114,8 @@ def list_deliveries(
     status: AskedStatus = None,
     event_type: AskedEvent = None,
 ) -> Response:
-    """The newest 10,000 of those that are wanted, of the last 30 days; `meta.truncated` says whether there
-    are more."""
+    """Of the last 30 days the newest 10,000, or the newest 10,000 of that status, are looked through; of them
+    come those of that type. `meta.truncated` says whether there are more than were looked through."""
     webhook = store.read_webhook(tx, id_in_path(webhook_id))
     faults: Faults = {}
     wanted = log.DeliveryFilter(
@@ -169,7 +169,7 @@ def replay_webhook(webhook_id: WebhookId, body: EventReplay, tx: InTx, parts: Pa
     or not, in its order and under its own event ids. Only one replay of a subscription runs at a time."""
     now = parts.clock()
     since, until = body.time(now)
-    asked = replaying.replay(tx, id_in_path(webhook_id), since=since, until=until, now=now)
+    asked = replaying.replay(tx, id_in_path(webhook_id), since=since, until=until)
     return answer(
         {
             "message": "success",

@@ -201,8 +201,9 @@ def delete_mailing_list(mailing_list_id: ListId, tx: InTx) -> Response:
 )
 def merge_mailing_list(mailing_list_id: ListId, body: Merge, tx: InTx, parts: Parts) -> Response:
     """Everyone goes over, but for those whose address is there already and, of those without an address,
-    whose e-mail is; the subscriptions to the list's events and its automations go over too. The emptied list
-    is deleted, and its counts of sends and scans with it. Suppression lists merge with their like alone."""
+    whose e-mail is; the subscriptions to the list's events and its automations go over too. Its counts of
+    sends and scans are added to the other's, and the emptied list is deleted. Suppression lists merge with
+    their like alone."""
     merged = list_keeping.merge_lists(tx, id_in_path(mailing_list_id), body.into, clock=parts.clock)
     return answer(list_shape(parts, merged), headers=SECRET)
 

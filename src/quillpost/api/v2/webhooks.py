@@ -170,8 +170,8 @@ def list_webhooks(request: Request, tx: InTx, asked: AskedPage, sub_account_id: 
     summary="Read a subscription",
 )
 def read_webhook(webhook_id: WebhookId, tx: InTx) -> Response:
-    """`invoke_count` counts the deliveries that succeeded; `last_error` is what came of the last that did
-    not."""
+    """`invoke_count` counts the deliveries that succeeded; `last_error` is what came of the last,
+    where that did not."""
     return answer(shape(store.read_webhook(tx, id_in_path(webhook_id))))
 
 

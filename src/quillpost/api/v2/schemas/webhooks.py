@@ -43,7 +43,7 @@ class WebhookShape(BaseModel):
     description: str | None
     status: str = Field(description="active, failing, paused or disabled.")
     failing_since: Moment | None
-    last_error: str | None = Field(description="Why the last delivery that failed did so.")
+    last_error: str | None = Field(description="Why the last delivery failed; null once one has arrived.")
     previous_secret_until: Moment | None = Field(
         description="Until when the secret before this one signs too; null where it was never changed."
     )

@@ -145,7 +145,10 @@ begin
      where (d.id, d.created_at, d.status) = (old.id, old.created_at, old.status);
     get diagnostics forgotten = row_count;
     if forgotten = 0 then
-        delete from webhooks_gone where gone_at < now() - interval '1 day';
+        -- Another run may have these rows in hand: then none is left for this one, and they are still there.
+        delete from webhooks_gone g
+         where g.gone_at < now() - interval '1 day'
+           and not exists (select from deliveries d where d.webhook_id = g.webhook_id);
     end if;
     return forgotten;
 end $$;
@@ -233,8 +236,7 @@ create table webhook_replays (
     until timestamptz not null,
     reached_at timestamptz not null,
     reached_id bigint not null,
-    told bigint not null,
-    started_at timestamptz not null
+    told bigint not null
 );
 create index webhook_replays_webhook on webhook_replays (webhook_id);
 

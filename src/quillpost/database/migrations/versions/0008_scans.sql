@@ -22,6 +22,7 @@ create table visits (
 );
 create index visits_item on visits (item_id, id);
 create index visits_order on visits (order_id, id);
+create index visits_person on visits (account_id, mode, id) where kind = 'person';
 
 -- The list of everyone whose piece was scanned is kept by the service: one for each home, which is the account or
 -- a sub account, and for each mode, so that nobody who is only tried out comes upon a list that is mailed to.

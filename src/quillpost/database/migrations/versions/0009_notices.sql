@@ -24,7 +24,6 @@ create index notices_created on notices (created_at);
 -- Scans of which somebody is yet to be told: one row for each, however many are told of it.
 create table scan_news (
     id bigint generated always as identity primary key,
-    account_id bigint not null references accounts on delete cascade,
     order_id bigint not null references orders on delete cascade,
     item_id bigint not null references items on delete cascade,
     at timestamptz not null

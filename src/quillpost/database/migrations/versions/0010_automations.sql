@@ -116,7 +116,7 @@ create trigger recipients_changed_list after update of mailing_list_id on recipi
     execute function note_list_move();
 
 -- And whoever came without an address that mail can go to, when there is one. Not who was there before it was
--- switched on: they do not count, whatever becomes known of them.
+-- switched on: they do not count, whatever becomes known of them. Nor whoever was mailed to once: they came then.
 create function note_address() returns trigger
 language plpgsql security definer set search_path = pg_catalog, public as $$
 begin
@@ -124,6 +124,7 @@ begin
     select a.id, new.id, new.updated_at from automations a
      where a.mailing_list_id = new.mailing_list_id and a.enabled and a.trigger = 'list_entry'
        and a.enabled_at <= new.created_at
+       and not exists (select from automation_sent s where s.automation_id = a.id and s.recipient_id = new.id)
     on conflict do nothing;
     return null;
 end $$;
@@ -160,6 +161,17 @@ language sql stable security definer set search_path = pg_catalog, public as $$
      where d.automation_id = any(p_automations)
        and a.account_id = nullif(current_setting('app.account_id', true), '')::bigint
      group by 1
+$$;
+-- Whoever waits on a list that is merged into another, and is there already, waits as who they are there.
+create function keep_waiting_there(p_from bigint, p_into bigint) returns void
+language sql security definer set search_path = pg_catalog, public as $$
+    update automation_due d set recipient_id = there.id
+      from recipients r join recipients there on there.address_key = r.address_key
+     where d.recipient_id = r.id and r.mailing_list_id = p_from and there.mailing_list_id = p_into
+       and r.account_id = nullif(current_setting('app.account_id', true), '')::bigint
+       and there.account_id = r.account_id
+       and not exists (select from automation_due o
+                        where o.recipient_id = there.id and o.automation_id = d.automation_id)
 $$;
 create function forget_automation_due(p_automation bigint) returns void
 language sql security definer set search_path = pg_catalog, public as $$
