@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from one_side import greeting, picture_of, plain_face, sheet_pdf
 
-from quillpost.audience.countries import COUNTRIES
 from quillpost.composition.content import Addressee, Claim, Giftcard, ReturnAddress, Sender
 from quillpost.composition.geometry import INCH, Box
 from quillpost.composition.hands.plain import Lettering
@@ -25,6 +24,7 @@ from quillpost.composition.pages.layout import DoesNotFit
 from quillpost.composition.pages.sides import Side
 from quillpost.composition.pages.templates import shipped_pieces
 from quillpost.composition.words.countries import COUNTRY_NAMES
+from quillpost.postal.countries import COUNTRIES
 
 FACE = Lettering(plain_face())
 PIECES = shipped_pieces()

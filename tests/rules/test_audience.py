@@ -18,8 +18,8 @@ from quillpost.audience.rules import (
     examine_one,
     written,
 )
-from quillpost.audience.states import CODES, STATES, state_code
 from quillpost.kit.errors import Invalid
+from quillpost.postal.states import CODES, STATES, state_code
 
 DOUBLE = "Another recipient of this order has the same address."
 

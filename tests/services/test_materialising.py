@@ -14,7 +14,7 @@ from makers import Clock, carry_on, people, person
 from quillpost.accounts.rules import Caller
 from quillpost.accounts.service import tenant
 from quillpost.audience.lists import lock_lists
-from quillpost.audience.rules import NO_ADDRESS, REPEATED, SAME_ADDRESS, SUPPRESSED
+from quillpost.audience.rules import REPEATED, SAME_ADDRESS, SUPPRESSED
 from quillpost.database.press_tables import batches, prints
 from quillpost.database.tables import facts, items, mailing_lists, orders
 from quillpost.fulfilment import production, review
@@ -22,6 +22,7 @@ from quillpost.orders import service
 from quillpost.orders.materialising import MATERIALISE, materialise, materialise_again
 from quillpost.orders.service import SWEEP
 from quillpost.parts import Parts
+from quillpost.postal.judging import NO_ADDRESS
 
 ONLY_MAIL = {"name": "Nobody", "email": "nobody@example.com"}
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from quillpost.audience.country_names import country_code
 from quillpost.audience.field_names import (
     FIRST_OF_ALL,
     INSIDE,
@@ -21,8 +20,9 @@ from quillpost.audience.field_names import (
     meaning,
     plain,
 )
-from quillpost.audience.rules import HOME
 from quillpost.kit.exact_json import WrittenNumber
+from quillpost.postal.country_names import country_code
+from quillpost.postal.judging import HOME
 
 SOURCES = ("automation", "crm")
 """What may be said of where people come from; a list of no other type takes it for its own."""

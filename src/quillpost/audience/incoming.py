@@ -5,6 +5,7 @@ address. On a suppression list it does not: an entry with only an e-mail bars th
 any more if it were given an address.
 """
 
+import json
 import re
 from collections import defaultdict
 from collections.abc import Container, Iterable, Sequence
@@ -21,12 +22,13 @@ from quillpost.audience.joining import BARS_NOBODY, Refusal, bars_nobody, store_
 from quillpost.audience.lists import MailingList, lock_lists, update_list
 from quillpost.audience.matching import is_whole, may_live_together, put_together
 from quillpost.audience.recipients import PERSON, Recipient, columns_of, recipients_at
-from quillpost.audience.rules import CUSTOM, Person, street_of
+from quillpost.audience.rules import CUSTOM, JUDGED, Person
 from quillpost.database import Database, Tenant, Tx
 from quillpost.database.tables import mailing_lists
 from quillpost.kit import tokens
 from quillpost.kit.errors import NotFound
 from quillpost.kit.times import Clock
+from quillpost.postal.keys import street_of
 
 WENT = (
     "This tells of someone who left, so nobody was added. Send it to a suppression list, or remove them with"
@@ -38,12 +40,17 @@ ONLY_TYPE = "manual"
 
 _KEY = re.compile(r"ql_[A-Za-z0-9_-]{43}")
 
-_CHANGED = (*PERSON, *CUSTOM, "address_key")
+_CHANGED = (*PERSON, *CUSTOM, *JUDGED)
 _DATES = ("dob", "anniversary")
+_ARRAYS = ("standard", "reasons")
+"""Arrays of arrays cannot be taken apart as others are: these come as JSON."""
+_NEW = [
+    f"{name} = " + (f"texts_of(given.{name})" if name in _ARRAYS else f"given.{name}") for name in _CHANGED
+]
 _CHANGE = sa.text(
     f"""
     update recipients r
-       set {", ".join(f"{name} = given.{name}" for name in _CHANGED)}, updated_at = :now
+       set {", ".join(_NEW)}, updated_at = :now
       from unnest(cast(:id as bigint[]), {
         ", ".join(f"cast(:{name} as {'date' if name in _DATES else 'text'}[])" for name in _CHANGED)
     }) as given (id, {", ".join(_CHANGED)})
@@ -276,5 +283,6 @@ def _store_changes(tx: Tx, into: MailingList, changed: Sequence[Entry], *, now: 
         return
     columns = [columns_of(entry.person) for entry in changed]
     values = {name: [row[name] for row in columns] for name in _CHANGED}
+    values |= {name: [json.dumps(texts) for texts in values[name]] for name in _ARRAYS}
     ids = list(map(attrgetter("id"), changed))
     tx.execute(_CHANGE, {**values, "id": ids, "list": into.id, "now": now})

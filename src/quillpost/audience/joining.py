@@ -18,7 +18,7 @@ from quillpost.audience.recipients import (
     read_recipient,
     update_recipient,
 )
-from quillpost.audience.rules import CUSTOM, Person, Row
+from quillpost.audience.rules import CUSTOM, JUDGED, Person, Row
 from quillpost.database import Tx
 from quillpost.database.bulk import insert_rows
 from quillpost.database.tables import recipients
@@ -30,7 +30,7 @@ BARS_NOBODY = "On a suppression list an address needs its ZIP code (abroad its c
 
 _COLUMNS = (
     "account_id", "sub_account_id", "mailing_list_id", "name", "company", "address", "address2", "city",
-    "province", "postal_code", "country", "email", "phone", "dob", "anniversary", *CUSTOM, "address_key",
+    "province", "postal_code", "country", "email", "phone", "dob", "anniversary", *CUSTOM, *JUDGED,
     "created_at", "updated_at",
 )  # fmt: skip
 
@@ -157,7 +157,7 @@ def store_new(tx: Tx, people: Sequence[Joining], *, now: datetime) -> list[Recip
             mailing_list.account_id, mailing_list.sub_account_id, mailing_list.id,
             person.name, person.company, person.address, person.address2, person.city,
             person.province, person.postal_code, person.country, person.email, person.phone,
-            person.dob, person.anniversary, *person.custom, person.address_key, now, now,
+            person.dob, person.anniversary, *person.custom, *person.judged, now, now,
         )
         for mailing_list, person in people
     ]  # fmt: skip

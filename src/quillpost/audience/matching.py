@@ -1,7 +1,8 @@
 """Whether two records tell of one person, and what is known when both are put together."""
 
 from quillpost.audience.hook_rows import Said
-from quillpost.audience.rules import ADDRESS, NO_PLACE, Faults, Person, examine_alone, street_of, written
+from quillpost.audience.rules import ADDRESS, Faults, Person, examine_alone, written
+from quillpost.postal.keys import NO_PLACE, street_of
 
 
 def is_whole(person: Person) -> bool:

@@ -9,12 +9,14 @@ from typing import Any
 import sqlalchemy as sa
 
 from quillpost.audience.lists import MailingList
-from quillpost.audience.rules import CUSTOM, TEXTS, Person, Whereabouts, street_of
+from quillpost.audience.rules import CUSTOM, JUDGED, TEXTS, Person, Whereabouts
 from quillpost.database import Tx
 from quillpost.database.paging import OLDEST_FIRST, Sorting, read_page
 from quillpost.database.tables import mailing_lists, recipients
 from quillpost.kit.errors import NotFound
 from quillpost.kit.paging import Page, PageRequest
+from quillpost.postal.judging import DELIVERABLE
+from quillpost.postal.keys import street_of
 
 PERSON = (*(name for name in TEXTS if name not in CUSTOM), "dob", "anniversary")
 """The fields of a person that are columns of the same name."""
@@ -61,9 +63,24 @@ def _recipient(row: sa.Row[Any]) -> Recipient:
     person = Person(
         **dict(zip(PERSON, _fields_of(row), strict=True)),
         custom=_custom_of(row),
-        address_key=row.address_key,
+        **judged_of(row._mapping),
     )
     return Recipient(row.id, row.mailing_list_id, person, row.created_at, row.updated_at)
+
+
+def judged_of(columns: Mapping[Any, Any]) -> dict[str, Any]:
+    """What was found out about the person of a recipient's or an item's row.
+
+    Rows of a release that did not judge addresses count as deliverable until they are looked at.
+    """
+    standard = columns["standard"]
+    return {
+        "surname": columns["surname"],
+        "address_key": columns["address_key"],
+        "standard": None if standard is None else tuple(standard),
+        "deliverability": columns["deliverability"] or DELIVERABLE,
+        "reasons": tuple(columns["reasons"] or ()),
+    }
 
 
 def columns_of(person: Person) -> dict[str, Any]:
@@ -71,7 +88,7 @@ def columns_of(person: Person) -> dict[str, Any]:
     return {
         **{name: getattr(person, name) for name in PERSON},
         **dict(zip(CUSTOM, person.custom, strict=True)),
-        "address_key": person.address_key,
+        **dict(zip(JUDGED, person.judged, strict=True)),
     }
 
 

@@ -1,15 +1,24 @@
 """From what a caller wrote to people that can be mailed, with every fault named by its place."""
 
-import hashlib
 import re
-import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
+from typing import Any
 
-from quillpost.audience.countries import COUNTRIES
-from quillpost.audience.states import state_code
 from quillpost.kit.errors import Invalid
+from quillpost.postal.countries import COUNTRIES
+from quillpost.postal.judging import (
+    DELIVERABLE,
+    HOME,
+    UNDELIVERABLE,
+    Standard,
+    judge,
+    surname_of,
+)
+from quillpost.postal.keys import NO_PLACE, bare
+from quillpost.postal.lines import taken_apart
+from quillpost.postal.states import state_code
 
 CUSTOM = tuple(f"custom{n}" for n in range(1, 11))
 TEXTS = (
@@ -17,36 +26,22 @@ TEXTS = (
     "email", "phone", *CUSTOM,
 )  # fmt: skip
 LONGEST = 300
-LONGEST_KEY = 500
-"""Characters of an address's key, so that it fits into an index in any script."""
-NO_PLACE = "|?"
-"""How the key of an address ends that may be in many places; no letter or digit of an address is like it."""
 
-HOME = "US"
 HOME_NAMES = {"US", "USA", "UNITED STATES", "UNITED STATES OF AMERICA"}
 ZIP = re.compile(r"([0-9]{5})(?:-?([0-9]{4}))?")
-ONE_LINE = re.compile(
-    r"(?P<place>.+?),?\s+(?P<zip>[0-9]{5}(?:-?[0-9]{4})?)(?:,?\s+(?:USA?|United States))?\.?"
-)
-LONGEST_STATE = 4
-"""Words in the name of a state."""
 EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
 
 ADDRESS = ("address", "address2", "city", "province", "postal_code", "country")
-NOT_A_LETTER = re.compile(r"[\W_]")
-BESIDE_A_LETTER = re.compile(r"(?<!\d) | (?!\d)")
-OPTIONAL_POINTS = range(10, 37)
-"""The combining classes of Hebrew and Arabic vowel points: most people leave them out."""
-SELECTORS = re.compile("[\u034f\u180b-\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef]")
-"""Marks that nobody sees, or that only choose another form of the letter before them."""
 
-NO_ADDRESS = "There is no mailing address, only an e-mail."
-HALF_AN_ADDRESS = "The address lacks its city, state or ZIP code."
+JUDGED = ("surname", "address_key", "standard", "deliverability", "reasons")
+"""What we find out about a person, as columns."""
+
 NO_PRICE = "There is no price for this piece to {}."
 SUPPRESSED = "This address is on a suppression list."
 SAME_ADDRESS = "Another recipient of this order has the same address."
 REPEATED = "The same piece went to this address less than 36 hours ago."
-"""Why someone gets no piece, in the order in which it is asked; the braces stand for a country."""
+"""Why someone gets no piece whose address is deliverable, in the order in which it is asked; the braces stand
+for a country."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +61,18 @@ class Person:
     dob: date | None = None
     anniversary: date | None = None
     custom: tuple[str | None, ...] = field(default=(None,) * 10)
+    surname: str | None = None
     address_key: str | None = None
+    standard: Standard | None = None
+    deliverability: str = DELIVERABLE
+    reasons: tuple[str, ...] = ()
     refusal: str | None = None
+
+    @property
+    def judged(self) -> tuple[Any, ...]:
+        """The values of the columns `JUDGED`."""
+        standard = None if self.standard is None else list(self.standard)
+        return self.surname, self.address_key, standard, self.deliverability, list(self.reasons)
 
     @property
     def can_be_barred(self) -> bool:
@@ -101,8 +106,8 @@ def examine(rows: Sequence[Row]) -> list[Person]:
     seen: dict[str, set[str | None]] = {}
     for index, row in enumerate(rows):
         person = _person(row, f"recipients.{index}.", faults)
-        if person.address is None:
-            person = replace(person, refusal=NO_ADDRESS)
+        if person.deliverability == UNDELIVERABLE:
+            person = replace(person, refusal=person.reasons[0])
         if (key := person.address_key) is not None:
             emails = seen.setdefault(key, set())
             if None in emails or person.email in emails:
@@ -180,8 +185,8 @@ def whereabouts(row: Row) -> Whereabouts:
     named = {name: given[name] for name in ("address2", "city", "province")}
     named["country"] = country if given["country"] else None
     return Whereabouts(
-        street=_bare(given["address"]),
-        address_key=_address_key(given, country) if given["postal_code"] else None,
+        street=bare(given["address"]),
+        address_key=judge(given, country).key if given["postal_code"] else None,
         parts={name: text for name, text in named.items() if text is not None},
     )
 
@@ -204,6 +209,7 @@ def _person(row: Row, prefix: str, faults: Faults, *, may_lack: bool = False) ->
         _check_home(given, prefix, faults, may_lack=may_lack)
     elif given["city"] is None and not may_lack:
         faults[f"{prefix}city"] = ["An address needs a city."]
+    judged = judge(given, country, email=given["email"])
     return Person(
         **{name: given[name] for name in TEXTS[:7]},
         country=country,
@@ -212,7 +218,11 @@ def _person(row: Row, prefix: str, faults: Faults, *, may_lack: bool = False) ->
         dob=_day(row.get("dob"), f"{prefix}dob", faults),
         anniversary=_day(row.get("anniversary"), f"{prefix}anniversary", faults),
         custom=tuple(given[name] for name in CUSTOM),
-        address_key=_address_key(given, country),
+        surname=surname_of(given["name"]),
+        address_key=judged.key,
+        standard=judged.standard,
+        deliverability=judged.deliverability,
+        reasons=judged.reasons,
     )
 
 
@@ -228,21 +238,7 @@ def _split_one_line(given: dict[str, str | None]) -> None:
     """An address given whole on one line is taken apart; parts given beside it win."""
     if given["address"] is None or given["city"] or given["postal_code"]:
         return
-    whole = ONE_LINE.fullmatch(" ".join(given["address"].split()))
-    if whole and (place := _street_city_state(whole["place"])):
-        street, city, state = place
-        given.update(address=street, city=city, province=state, postal_code=whole["zip"])
-
-
-def _street_city_state(text: str) -> tuple[str, str, str] | None:
-    """Read from the end, the longest state first: a city may be named New York, a state West Virginia."""
-    words = text.split()
-    for count in range(LONGEST_STATE, 0, -1):
-        if state := state_code(" ".join(words[-count:])):
-            street, _, city = (part.strip() for part in " ".join(words[:-count]).rstrip(", ").rpartition(","))
-            is_whole = street and city and not re.search(r"\d", city)
-            return (street, city, state) if is_whole else None
-    return None
+    given |= taken_apart(given["address"]) or {}
 
 
 def _check_home(given: dict[str, str | None], prefix: str, faults: Faults, *, may_lack: bool) -> None:
@@ -274,44 +270,3 @@ def _day(text: str | None, path: str, faults: Faults) -> date | None:
             continue
     faults[path] = ["Write the date as YYYY-MM-DD or MM/DD/YYYY; it must exist."]
     return None
-
-
-def street_of(address_key: str) -> str:
-    """The part of an address's key that says the street and the house."""
-    return address_key.split("|", 1)[0]
-
-
-def _address_key(given: Mapping[str, str | None], country: str) -> str | None:
-    """The same for two spellings of one address that differ in case, spacing and punctuation.
-
-    A street whose place is not known is no door: there its key tells people apart by all that is known.
-    """
-    if given["address"] is None:
-        return None
-    code = _bare(given["postal_code"]).replace(" ", "")  # 110 00 is 11000
-    # At home with or without the four digits of a ZIP+4; abroad not everyone has codes.
-    place = code[:5] if country == HOME else code or _bare(given["city"])
-    parts = [_bare(given["address"]), _bare(given["address2"]), place, country]
-    if place:
-        return _short("|".join(parts))
-    known = [_bare(given["city"]), _bare(given["province"]), (given["email"] or "").lower()]
-    return _short("|".join(parts + known)) + NO_PLACE
-
-
-def _short(key: str) -> str:
-    if len(key) <= LONGEST_KEY:
-        return key
-    return f"{key[:LONGEST]}|{hashlib.sha256(key.encode()).hexdigest()}"
-
-
-def _bare(text: str | None) -> str:
-    """Letters with their marks and digits, in capitals; where two numbers would run together, a space."""
-    composed = unicodedata.normalize("NFC", SELECTORS.sub("", text or ""))
-    capitals = unicodedata.normalize("NFC", composed.upper())
-    words = NOT_A_LETTER.sub(lambda found: found[0] if _is_mark(found[0]) else " ", capitals)
-    return BESIDE_A_LETTER.sub("", " ".join(words.split()))
-
-
-def _is_mark(sign: str) -> bool:
-    """Whether it is spoken with the letter before it: without their vowels two Thai streets are one."""
-    return unicodedata.category(sign) in ("Mn", "Mc") and unicodedata.combining(sign) not in OPTIONAL_POINTS

@@ -8,13 +8,14 @@ from typing import Any
 import sqlalchemy as sa
 
 from quillpost import jobs
-from quillpost.audience.rules import HOME, Person
+from quillpost.audience.rules import Person
 from quillpost.automations import rules
 from quillpost.automations.store import Automation
 from quillpost.database import Database, Tx
 from quillpost.database.event_tables import automation_due, automation_sent, automations, visits
 from quillpost.database.tables import items, recipients
 from quillpost.orders.listed import PERSON_COLUMNS, lacks_parts, person_of
+from quillpost.postal.judging import HOME
 
 SEND = "automations.send"
 FIND_DATES = "automations.find_dates"

@@ -34,6 +34,11 @@ def dated() -> list[sa.Column[Any]]:
     return [column("created_at", Moment), column("updated_at", Moment)]
 
 
+def judged() -> list[sa.Column[Any]]:
+    """What was found out about a person's address beside its key."""
+    return [*maybe("surname", "deliverability"), *maybe("standard", "reasons", kind=ARRAY(sa.Text()))]
+
+
 CUSTOM = tuple(f"custom{n}" for n in range(1, 11))
 PERSON = (
     "name", "company", "address", "address2", "city", "province", "postal_code",
@@ -108,6 +113,7 @@ recipients = sa.Table(
     *maybe(*CUSTOM, "address_key"),
     *dated(),
     sa.Column("email_key", Text, sa.Computed("lower(email)", persisted=True)),
+    *judged(),
 )
 
 files = sa.Table(
@@ -256,6 +262,7 @@ items = sa.Table(
     *maybe("mailing_list_id", kind=Big),
     column("delivery_inferred", Flag),
     column("is_over", Flag),
+    *judged(),
 )
 
 facts = sa.Table(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 import structlog
 
-from quillpost.audience.rules import HALF_AN_ADDRESS, NO_ADDRESS, NO_PRICE
+from quillpost.audience.rules import NO_PRICE
 from quillpost.composition.studio import Studio
 from quillpost.composition.words.variables import compile_text
 from quillpost.database import Tx
@@ -20,6 +20,7 @@ from quillpost.orders import look
 from quillpost.orders.longest import DAYS, FIELDS, longest_mailed
 from quillpost.orders.records import Order
 from quillpost.orders.rules import ItemStatus
+from quillpost.postal.judging import HALF_AN_ADDRESS, NO_ADDRESS
 
 log = structlog.get_logger(__name__)
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from quillpost.accounts.rules import Caller
-from quillpost.audience.rules import HALF_AN_ADDRESS, NO_ADDRESS, NO_PRICE, Person
+from quillpost.audience.rules import NO_PRICE, Person
 from quillpost.composition import content
 from quillpost.composition.studio import Studio
 from quillpost.kit.errors import Invalid
@@ -17,6 +17,7 @@ from quillpost.orders.preparing import Draft, prepare, return_address_of
 from quillpost.orders.resolving import Resolved
 from quillpost.orders.wish import Wish
 from quillpost.ports import Fetcher, FileStore
+from quillpost.postal.judging import HALF_AN_ADDRESS, NO_ADDRESS, UNDELIVERABLE
 from quillpost.pricing.rules import Tariff
 
 EMPTY = "The message is empty for this recipient."
@@ -72,6 +73,8 @@ def _unmailable(person: Person, tariff: Tariff) -> str | None:
         return NO_ADDRESS
     if not person.can_be_mailed:
         return HALF_AN_ADDRESS
+    if person.deliverability == UNDELIVERABLE:
+        return person.reasons[0]
     return NO_PRICE.format(person.country) if tariff.unit_cents(person.country) is None else None
 
 

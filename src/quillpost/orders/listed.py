@@ -8,11 +8,10 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
+from quillpost.audience.recipients import judged_of
 from quillpost.audience.rules import (
     CUSTOM,
-    HALF_AN_ADDRESS,
-    HOME,
-    NO_ADDRESS,
+    JUDGED,
     NO_PRICE,
     REPEATED,
     SAME_ADDRESS,
@@ -21,11 +20,12 @@ from quillpost.audience.rules import (
     Person,
 )
 from quillpost.database import Tx
+from quillpost.postal.judging import HALF_AN_ADDRESS, HOME, NO_ADDRESS, UNDELIVERABLE
 from quillpost.pricing.rules import EVERYWHERE_ELSE, Tariff
 
 NOT_AGAIN_WITHIN = timedelta(hours=36)
 
-PERSON_COLUMNS = (*TEXTS, "dob", "anniversary", "address_key")
+PERSON_COLUMNS = (*TEXTS, "dob", "anniversary", *JUDGED)
 """What an item takes over from a recipient."""
 
 
@@ -97,6 +97,7 @@ CLASSIFIED = f"""
         select r.*, coalesce(price.cents, cast(:cents_elsewhere as integer)) as cents,
                case when r.address is null then :no_address
                     when {lacks_parts("r")} then :half_an_address
+                    when r.deliverability = '{UNDELIVERABLE}' then r.reasons[1]
                     when coalesce(price.cents, cast(:cents_elsewhere as integer)) is null
                     then replace(:no_price, '{{}}', r.country)
                     when r.address_key in (select address_key from barred where address_key is not null)
@@ -253,5 +254,5 @@ def values(reach: Reach) -> dict[str, Any]:
 
 def person_of(columns: Mapping[Any, Any]) -> Person:
     """Someone from the columns of a recipient or of an item."""
-    plain = {name: columns[name] for name in PERSON_COLUMNS if name not in CUSTOM}
-    return Person(**plain, custom=tuple(columns[name] for name in CUSTOM))
+    plain = {name: columns[name] for name in PERSON_COLUMNS if name not in (*CUSTOM, *JUDGED)}
+    return Person(**plain, **judged_of(columns), custom=tuple(columns[name] for name in CUSTOM))

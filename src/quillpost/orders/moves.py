@@ -11,9 +11,9 @@ from datetime import date, datetime
 import sqlalchemy as sa
 
 from quillpost import events
-from quillpost.audience.rules import HOME
 from quillpost.database import Tx
 from quillpost.orders.rules import ENDS, FOLLOWS, ItemStatus
+from quillpost.postal.judging import HOME
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from quillpost.orders.records import Order
 from quillpost.orders.resolving import lists_at_hand
 from quillpost.orders.store import OwnFiles, Piece, new_short_code
 from quillpost.ports import Fetched
+from quillpost.postal.judging import UNDELIVERABLE
 
 NOBODY = Tally(pieces=0, cents=0, undeliverable=0, duplicates=0, suppressed=0)
 
@@ -67,6 +68,11 @@ class Audience:
         return (
             self.listed.pieces + self.listed.undeliverable + self.listed.duplicates + self.listed.suppressed
         )
+
+    @property
+    def undeliverable(self) -> int:
+        inline = sum(person.deliverability == UNDELIVERABLE for person in self.people)
+        return inline + self.listed.undeliverable
 
     def refused(self, *sentences: str) -> int:
         return sum(person.refusal in sentences for person in self.people)

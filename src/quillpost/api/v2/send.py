@@ -15,7 +15,7 @@ from quillpost.api.route import PREFIX, V2Route
 from quillpost.api.v2.schemas.send import EstimateResponse, PreviewResponse, SendResponse
 from quillpost.api.v2.send_body import SendBody, SendCard, SendLetter, SendPostcard
 from quillpost.api.v2.sending import carry_out, draft_of, show
-from quillpost.audience.rules import NO_ADDRESS, REPEATED, SAME_ADDRESS, SUPPRESSED
+from quillpost.audience.rules import REPEATED, SAME_ADDRESS, SUPPRESSED
 from quillpost.orders import sending
 from quillpost.orders.pieces import LETTER, MAGNACARD, NOTECARD, POSTCARD, WINDOWLESS_LETTER, Piece
 from quillpost.orders.preparing import Draft
@@ -153,7 +153,7 @@ def _estimate(draft: Draft, who: Caller, parts: Parts) -> dict[str, Any]:
             "total_recipients": found.pieces,
             "suppressed": found.refused(SUPPRESSED) + found.listed.suppressed,
             "duplicates": found.refused(SAME_ADDRESS, REPEATED) + found.listed.duplicates,
-            "undeliverable": found.refused(NO_ADDRESS) + found.listed.undeliverable,
+            "undeliverable": found.undeliverable,
             # What all have in common, or what they come to on the average.
             "unit_price": round(found.cents / found.pieces) if found.pieces else home_price,
             "leads_fee": 0,

@@ -1,0 +1,1 @@
+"""Addresses that can be bought: the nearest to a place, exactly."""

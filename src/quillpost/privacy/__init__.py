@@ -1,0 +1,1 @@
+"""What becomes of people who do not want to be known any more, and of what has grown old."""
