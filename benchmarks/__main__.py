@@ -3,6 +3,8 @@
 import sys
 
 from benchmarks import authenticate, paging
+from benchmarks.audience import contest as audience
+from benchmarks.audience import table as audience_table
 from benchmarks.compose import claims, contest, table
 from benchmarks.events import contest as events
 from benchmarks.events import table as events_table
@@ -46,6 +48,12 @@ def _events() -> None:
     events_table.show(result)
 
 
+def _audience() -> None:
+    result = audience.run()
+    save(result)
+    audience_table.show(result)
+
+
 def _paging() -> None:
     paging.show(paging.run())
 
@@ -57,6 +65,7 @@ TABLES = {
     "paging": _paging,
     "fulfil": _fulfil,
     "events": _events,
+    "audience": _audience,
 }
 
 

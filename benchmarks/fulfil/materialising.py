@@ -17,7 +17,7 @@ _BARE_ITEMS = f"""
     insert into items (account_id, sub_account_id, mode, order_id, creative_key, mailing_list_id,
                        status, failure, scans, price_cents, code, {_PEOPLE}, created_at, updated_at)
     select account_id, sub_account_id, 'test', %(order)s, cast(%(creative)s as uuid), mailing_list_id,
-           'Processing', null, 0, 109, null, {_PEOPLE}, now(), now()
+           'Processing', null, 0, 109, new_short_code(), {_PEOPLE}, now(), now()
       from recipients where mailing_list_id = %(list)s order by id
 """
 _BARE_FACTS = """

@@ -6,6 +6,8 @@ from urllib.parse import urlsplit
 
 from quillpost.adapters.http.guard import OutboundGuard
 from quillpost.composition.studio import Studio
+from quillpost.kit.tokens import SHORT_CODE_LENGTH
+from quillpost.orders.look import opt_out_words
 from quillpost.settings import Settings
 
 _NOT_PUBLIC = "QUILLPOST_BASE_URL is not a public https address, which QR codes need."
@@ -34,6 +36,7 @@ def live_readiness(settings: Settings, studio: Studio) -> Readiness:
         None if _is_public(settings.base_url or "") else _NOT_PUBLIC,
         *marks.values(),
         None if settings.mailer_id else "QUILLPOST_MAILER_ID is not set: no barcode can be printed.",
+        _opt_out_gap(settings, studio) if settings.opt_out_line else None,
         None if settings.print_partner else "QUILLPOST_PRINT_PARTNER is not set: nobody prints.",
     ]
     return Readiness(
@@ -56,6 +59,17 @@ def _permit_gap(setting: str, mail: str, text: str, studio: Studio) -> str | Non
         return f"{setting} is not set: no postage mark for {mail}."
     if cramped := studio.too_small_for(_lines(text)):
         return f"{setting} is too long for its place on {', '.join(cramped)}: shorten its lines."
+    return None
+
+
+def _opt_out_gap(settings: Settings, studio: Studio) -> str | None:
+    """The widest of codes must have room on every piece."""
+    line = opt_out_words(settings.base_url or "") + "W" * SHORT_CODE_LENGTH
+    if cramped := studio.too_small_for_opt_out(line):
+        return (
+            f"QUILLPOST_BASE_URL is too long for the opt-out line on {', '.join(cramped)}: use a shorter one,"
+            " or set QUILLPOST_OPT_OUT_LINE to false."
+        )
     return None
 
 

@@ -2,14 +2,16 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
+from quillpost.audience.address_verdicts import Verifying
 from quillpost.composition.studio import Studio
 from quillpost.creative.shelf import Shelf
 from quillpost.database import Database
 from quillpost.fulfilment.press import Press
 from quillpost.kit.sealing import Sealer
 from quillpost.kit.times import Clock
-from quillpost.ports import CarrierInbox, Fetcher, World
+from quillpost.ports import CarrierInbox, Fetcher, LeadsProvider, World
 from quillpost.scans.desk import Desk
 
 
@@ -21,6 +23,7 @@ class Limits:
     hook_calls_a_minute: int = 600
     webhooks: int = 100
     body_bytes: int = 20_000_000
+    import_bytes: int = 500_000_000
     inline_recipients: int = 5_000
     message_characters: int = 5_000
     metadata_bytes: int = 8_192
@@ -46,6 +49,14 @@ class Parts:
     stall_seconds: float
     print_secrets: Mapping[str, Sequence[str]]
     """By the print partner's name, what it signs its calls with."""
+    keep_imports: timedelta
+    """How long the file of an import is kept."""
     carrier_inbox: CarrierInbox
     carrier_token: str | None
     scans: Desk
+    verifying: Verifying | None
+    """How addresses are verified; without a verifier, not at all."""
+    retention: Mapping[str, int | None]
+    """By the name of a setting, for how many days something is kept; None: for ever."""
+    leads: Mapping[str, LeadsProvider]
+    """By mode, where addresses for radius searches come from."""

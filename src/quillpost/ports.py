@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, time, timedelta, tzinfo
-from typing import Protocol
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from typing import IO, Protocol
 
 
 class FileStore(Protocol):
@@ -13,6 +13,14 @@ class FileStore(Protocol):
 
     def get(self, key: str) -> bytes:
         """The bytes, or `FileMissing`."""
+        ...
+
+    def put_file(self, key: str, file: IO[bytes]) -> None:
+        """The rest of a file, however long, at flat memory."""
+        ...
+
+    def open(self, key: str) -> IO[bytes]:
+        """The bytes to be read piece by piece, or `FileMissing`. Whoever opens it closes it."""
         ...
 
     def exists(self, key: str) -> bool: ...
@@ -210,6 +218,132 @@ class NotTakenNow(Exception):
 
 class NotifierDown(Exception):
     """Why no message at all can be sent at present, as a sentence for an operator."""
+
+
+PostalParts = tuple[str | None, str | None, str | None, str | None, str | None]
+"""Of an address at home: delivery line, second line, city, state and ZIP code, as the post writes them."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskedAddress:
+    """An address at home as we have it, and who should be found there: only whole names can have moved."""
+
+    name: str | None
+    company: str | None
+    parts: PostalParts
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """Where somebody is now; without an address, nobody knows."""
+
+    to: PostalParts | None = None
+    on: date | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AddressAnswer:
+    """What is known of an address. `dpv` is the postal service's word: Y it delivers there; D the unit is
+    missing; S the unit is not one that it knows; N it does not deliver there. None: there is no answer."""
+
+    dpv: str | None = None
+    corrected: PostalParts | None = None
+    moved: Moved | None = None
+    is_vacant: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AskedPerson:
+    """Somebody of whom only an e-mail is known."""
+
+    name: str | None
+    company: str | None
+    email: str
+
+
+class AddressVerifier(Protocol):
+    """A licensed service that knows every address at home, and who has moved. It keeps nothing between calls,
+    and the same question may be asked again. One that cannot be reached says `VerifierDown`."""
+
+    @property
+    def appends(self) -> bool:
+        """Whether it also finds the address of somebody whose e-mail is known."""
+        ...
+
+    def verify(self, asked: Sequence[AskedAddress]) -> Sequence[AddressAnswer]:
+        """An answer for each, in their order."""
+        ...
+
+    def append(self, asked: Sequence[AskedPerson]) -> Sequence[PostalParts | None]:
+        """The address of each, in their order; None where there is none."""
+        ...
+
+
+class VerifierDown(Exception):
+    """Why no address can be verified at present, as a sentence for an operator."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeadsAsked:
+    """The nearest records to a point, of any of the kinds that are named. `address` is the point as whoever
+    asks has written it, for a source that knows better where that is."""
+
+    latitude: float
+    longitude: float
+    count: int
+    record_types: Sequence[str] = ("all",)
+    include_condos: bool = True
+    include_businesses: bool = True
+    address: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Resident:
+    """Someone at an address, by the names of our fields. Where the address was judged before, there is its
+    key, and what was found."""
+
+    address: str | None
+    name: str | None = None
+    company: str | None = None
+    address2: str | None = None
+    city: str | None = None
+    province: str | None = None
+    postal_code: str | None = None
+    country: str | None = None
+    address_key: str | None = None
+    standard: Sequence[str | None] | None = None
+    deliverability: str | None = None
+    reasons: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Lead:
+    """A record that can be bought; `owner`, where whoever owns the place lives elsewhere."""
+
+    id: str
+    resident: Resident
+    owner: Resident | None = None
+
+
+class LeadsProvider(Protocol):
+    """Addresses that can be bought. What they cost our callers is our own business."""
+
+    def search(self, asked: LeadsAsked) -> Sequence[Lead]:
+        """The nearest first, at most as many as are asked for; fewer only where there are no more."""
+        ...
+
+    def bought(self, reference: str, ids: Sequence[str], *, now: datetime) -> None:
+        """These are somebody's now. The same reference twice is one purchase."""
+        ...
+
+    @property
+    def is_told(self) -> bool:
+        """Whether it wants to hear of purchases."""
+        ...
+
+
+class LeadsDown(Exception):
+    """Why the source of addresses could not be reached, as a sentence for an operator."""
 
 
 @dataclass(frozen=True, slots=True)

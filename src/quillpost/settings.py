@@ -68,6 +68,9 @@ class Settings(BaseSettings):
     qr_valid_days: int | None = Field(
         None, ge=1, description="Days after a piece was made at which its QR code expires; without it, never."
     )
+    opt_out_line: bool = Field(
+        True, description="Each piece says in small print where its reader can ask for no more mail."
+    )
     mailer_id: str | None = Field(
         None, pattern=r"^(\d{6}|\d{9})$", description="The postal service's number for this mailer."
     )
@@ -95,6 +98,12 @@ class Settings(BaseSettings):
         None,
         description="whsec_ and base64: signs what we and the partner say; two with a space to change it.",
     )
+    leads: str | None = Field(
+        None, description="Who sells addresses for radius searches: https://host; without it, those imported."
+    )
+    leads_secret: SecretStr | None = Field(
+        None, description="whsec_ and base64: signs what we ask of that provider."
+    )
     sftp_key: Path | None = Field(None, description="Private key for SFTP.")
     sftp_password: SecretStr | None = Field(
         None, description="Password for SFTP; with a key, the key's passphrase."
@@ -118,6 +127,23 @@ class Settings(BaseSettings):
     )
     reroute_ends_days: int = Field(
         30, ge=1, description="Days after which a re-routed piece that is not seen again stays so."
+    )
+
+    # Who verifies addresses
+    verifier: str | None = Field(
+        None,
+        description="A gateway to a licensed CASS and NCOA service, as https://host; without it, nobody is "
+        "asked.",
+    )
+    verifier_key: SecretStr | None = Field(None, description="The key that it lets us in with.")
+    verifier_appends: bool = Field(
+        False, description="It also finds the address of somebody whose e-mail is known."
+    )
+    verified_days: int = Field(
+        90, ge=1, le=365, description="Days for which its answers are kept, and then asked for again."
+    )
+    verify_wait_seconds: int = Field(
+        600, ge=0, description="How long a live order that is due waits for its answers, then goes on."
     )
 
     # Who is told
@@ -169,6 +195,12 @@ class Settings(BaseSettings):
     )
     webhooks: int = Field(100, ge=1, description="Subscriptions to events of one account.")
     body_bytes: int = Field(20_000_000, ge=1_000, description="Largest request body.")
+    import_bytes: int = Field(
+        500_000_000, ge=1_000, description="Largest file of people that a list is filled from."
+    )
+    keep_imports_days: int = Field(
+        30, ge=1, description="Days after which the file and the rejected rows of an import are removed."
+    )
     inline_recipients: int = Field(5_000, ge=1, description="Recipients in one call.")
     message_characters: int = Field(5_000, ge=1, description="Longest message.")
     metadata_bytes: int = Field(8_192, ge=2, description="Largest metadata, as compact JSON.")
@@ -176,6 +208,43 @@ class Settings(BaseSettings):
     recipients_per_page: int = Field(
         10_000, ge=1, description="Most rows of one page of a list's recipients."
     )
+
+    # How long what is kept
+    keep_people_days: int | None = Field(
+        None, ge=1, description="Days after a piece's end at which its recipient is forgotten; else never."
+    )
+    keep_facts_days: int | None = Field(
+        None,
+        ge=90,
+        description="Days, 90 or more, for which what happened to an ended order is kept; else for ever.",
+    )
+    keep_visits_days: int | None = Field(
+        None, ge=1, description="Days for which single scans of QR codes are kept; else for ever."
+    )
+    keep_carrier_scans_days: int | None = Field(
+        None, ge=1, description="Days for which a carrier's scans of ended pieces are kept; else for ever."
+    )
+    keep_mailed_days: int | None = Field(
+        None,
+        ge=731,
+        description="Days, 731 or more, for which automations know whom they mailed; else for ever.",
+    )
+    keep_pictures_days: int | None = Field(
+        None, ge=1, description="Days after an order's end at which its pictures and PDFs go; else never."
+    )
+    keep_print_files_days: int | None = Field(
+        None, ge=1, description="Days after a batch was mailed at which its print files go; else never."
+    )
+    keep_deliveries_days: int = Field(
+        30, ge=7, description="Days for which what webhooks were told is kept, and what waits for them."
+    )
+    keep_notices_days: int = Field(
+        30, ge=4, description="Days for which notices that were sent, or given up, are kept."
+    )
+    keep_stored_sends_days: int = Field(
+        90, ge=1, description="Days for which stored sends are kept after the last look at them."
+    )
+    keep_jobs_days: int = Field(3, ge=1, description="Days for which jobs that are done are kept.")
 
     # Safety
     allow_private_urls: bool = Field(

@@ -13,9 +13,10 @@ from quillpost.api.description import describe
 from quillpost.api.envelope import Envelope
 from quillpost.api.gate import Gate
 from quillpost.api.methods import Methods
-from quillpost.dashboard import home
+from quillpost.dashboard import home, importing
 from quillpost.doors import (
     carrier_push,
+    do_not_mail,
     files,
     hands,
     health,
@@ -73,7 +74,9 @@ def create_app(parts: Parts, background: Background | None = None) -> FastAPI:
         list_hooks.router,
         receiver.router,
         unsubscribe.router,
+        do_not_mail.router,
         assets.router,
+        importing.router,
         home.router,
     ):
         app.include_router(router)

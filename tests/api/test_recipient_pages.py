@@ -54,7 +54,7 @@ def test_a_list_is_paged_in_the_order_in_which_it_grew(lists: Lister, path: Call
     assert ids(rows) == people
     assert [row["can_deliver"] for row in rows] == [True, True, True, False]
     first = lists.who.get(f"/recipients/{people[0]}").json()
-    assert rows[0] == first | {"can_deliver": True}
+    assert rows[0] == first
     beyond = lists.who.get(f"{at}?page=9").json()
     assert (beyond["data"], beyond["from"], beyond["to"], beyond["total"]) == ([], None, None, 4)
 

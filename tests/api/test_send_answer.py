@@ -336,7 +336,9 @@ def test_a_form_is_read_where_fields_are_single_values(owner: Account, parts: Pa
     before = traces(parts)
     sent = send_raw(owner, "message=Hi&preview=false&handwriting_style=1&size=6x9", FORM)
     assert sent.status_code == 422
-    assert sent.json()["errors"] == {"recipients": ["Give at least one recipient, or mailing_list_ids."]}
+    assert sent.json()["errors"] == {
+        "recipients": ["Give at least one recipient, or mailing_list_ids, or a radius_search."]
+    }
     assert traces(parts) == before
 
 

@@ -269,8 +269,10 @@ def test_a_picture_for_each_needs_recipients_in_the_call(owner: Account) -> None
 def test_a_radius_search_stands_alone(owner: Account) -> None:
     near = {"address": "12 Main St, Austin, TX 78701", "record_count": 5}
     assert "stands alone" in owner.send(radius_search=near).json()["errors"]["radius_search"][0]
-    alone = owner.send(recipients=None, radius_search=near)
-    assert (alone.status_code, list(alone.json()["errors"])) == (422, ["radius_search"])
+    with_list = owner.send(
+        recipients=None, mailing_list_ids=[make_list(owner, [person()])], radius_search=near
+    )
+    assert (with_list.status_code, list(with_list.json()["errors"])) == (422, ["radius_search"])
 
 
 def test_the_code_of_a_list_is_printed_when_the_call_has_none(owner: Account, parts: Parts) -> None:

@@ -124,6 +124,8 @@ def test_a_preview_shows_the_very_strokes_that_are_printed(
         Image.open(io.BytesIO(png)).convert("RGB").crop((0, 0, 900, 440))
         for png in (http.get(path_of(shown)).content, printed)
     )
+    for picture in (preview, page):  # each piece has a code of its own on its opt-out line
+        picture.paste((255, 255, 255), (380, 175, 860, 205))
     assert preview.tobytes() == page.tobytes()
 
 

@@ -175,7 +175,7 @@ def test_a_field_whose_name_is_half_a_character_is_refused(owner: Account, parts
         ({"message": "x" * 5_001}, "message"),
         ({"handwriting_style": 99}, "handwriting_style"),
         ({"handwriting_color": "sky"}, "handwriting_color"),
-        ({"radius_search": {"address": "12 Main St"}}, "radius_search"),
+        ({"radius_search": {"address": "12 Main St"}}, "radius_search.record_count"),
         ({"recipients": [{}]}, "recipients.0.address"),
         ({"recipients": [{"name": "Jane"}]}, "recipients.0.address"),
         ({"recipients": [person(), person(postal_code="7870")]}, "recipients.1.postal_code"),

@@ -12,11 +12,11 @@ from quillpost.audience.rules import SUPPRESSED
 from quillpost.parts import Parts
 
 
-def suppressed(parts: Parts, who: Account) -> set[tuple[str | None, str | None]]:
+def suppressed(parts: Parts, who: Account) -> set[tuple[str, str]]:
     """Whom the account must not mail to, as a send asks for it."""
     with parts.db.transaction(tenant(Caller(who.id, "test", who.sub_account_id))) as tx:
-        asked = sa.text("select address_key, email from suppressions(:sub_account)")
-        return {(key, email) for key, email in tx.execute(asked, {"sub_account": who.sub_account_id})}
+        asked = sa.text("select kind, key from suppressions(:sub_account, 'test')")
+        return {(kind, key) for kind, key in tx.execute(asked, {"sub_account": who.sub_account_id})}
 
 
 def test_people_are_added_read_and_removed_as_on_any_list(owner: Account, parts: Parts) -> None:
@@ -27,12 +27,12 @@ def test_people_are_added_read_and_removed_as_on_any_list(owner: Account, parts:
     assert faults(lists.add(barred)) == {"address": [TAKEN]}
     lists.add_email(barred, "Joe@example.com")
     lists.fill(lists.make("Mailed"), "9 Oak Ave")
-    assert suppressed(parts, owner) == {("12MAINST||78701|US", None), (None, "joe@example.com")}
+    assert suppressed(parts, owner) == {("address", "12MAINST||78701|US"), ("email", "joe@example.com")}
     gone = owner.post(
         "/recipients-utils/delete-by-address", {"mailing_list_id": barred, "address": "12 Main St"}
     )
     assert gone.status_code == 200
-    assert suppressed(parts, owner) == {(None, "joe@example.com")}
+    assert suppressed(parts, owner) == {("email", "joe@example.com")}
 
 
 def test_a_list_becomes_one_and_ceases_to_be(owner: Account, parts: Parts) -> None:

@@ -24,8 +24,8 @@ OTHER_WAYS = {
     ("GET", "/order-items"),
     *(("GET", f"/stored_send/{piece}/{{}}") for piece in PIECES),
 }
-# `preview` is a method of its own; nothing is found by radius yet.
-NOT_GIVEN = {"preview", "radius_search"}
+# `preview` is a method of its own.
+NOT_GIVEN = {"preview"}
 # Other names in queries, for those who write them by hand.
 OTHER_NAMES = {"limit", "per_page", "sub_account", "mailing_list"}
 # A URL that holds the path's ids, and a body that is an array.
@@ -124,9 +124,10 @@ def test_methods_take_the_fields_that_the_service_takes(
             for each in operation.get("parameters", ())
             if each["in"] == "query"
         }
-        body = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
-        for form in resolved(body.get("schema", {}), description):
-            in_bodies |= form.get("properties", {}).keys()
+        for kind in ("application/json", "multipart/form-data"):
+            body = operation.get("requestBody", {}).get("content", {}).get(kind, {})
+            for form in resolved(body.get("schema", {}), description):
+                in_bodies |= form.get("properties", {}).keys()
     assert given <= in_bodies | in_queries
     assert in_bodies - NOT_GIVEN <= given
     assert in_queries - OTHER_NAMES <= given

@@ -1,5 +1,7 @@
 """The pages that anyone may open: found, safe, and complete in themselves."""
 
+import re
+
 import pytest
 from fastapi import FastAPI
 from reading import Seen
@@ -13,6 +15,7 @@ from quillpost.web import create_app
 
 BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
 HERE = ("127.0.0.1", 50_000)
+COMMENT = re.compile(r"(?:^|\s)// [A-Z0-9a-z].*")
 
 
 @pytest.fixture
@@ -23,7 +26,13 @@ def with_receiver(build: Build) -> Parts:
 def test_every_page_is_safe_and_complete_in_itself(with_receiver: Parts) -> None:
     visitor = TestClient(create_app(with_receiver), base_url="http://localhost", client=HERE)
     receiver = f"/receiver/{with_receiver.receiver_key}"
-    for path, status in {"/": 200, "/docs": 200, receiver: 200, "/nowhere": 404}.items():
+    for path, status in {
+        "/": 200,
+        "/docs": 200,
+        "/lists/import": 200,
+        receiver: 200,
+        "/nowhere": 404,
+    }.items():
         shown = visitor.get(path, headers=BROWSER)
         assert shown.status_code == status, path
         assert shown.headers["Content-Type"] == "text/html; charset=utf-8"
@@ -43,7 +52,11 @@ def test_every_page_is_safe_and_complete_in_itself(with_receiver: Parts) -> None
 def test_what_a_page_points_to_is_there(with_receiver: Parts) -> None:
     visitor = TestClient(create_app(with_receiver), base_url="http://localhost", client=HERE)
     receiver = f"/receiver/{with_receiver.receiver_key}"
-    addresses = {a for path in ("/", "/docs", receiver) for a in Seen.of(visitor.get(path).text).addresses}
+    addresses = {
+        a
+        for path in ("/", "/docs", "/lists/import", receiver)
+        for a in Seen.of(visitor.get(path).text).addresses
+    }
     assert receiver in addresses
     # /ready is 503 here: no worker runs in this test.
     found = {a: visitor.get(a).status_code for a in addresses if not a.startswith("#") and a != "/ready"}
@@ -60,7 +73,8 @@ def test_the_policy_lets_pages_reach_this_service_alone() -> None:
 def test_assets_name_no_other_host() -> None:
     for asset in ASSETS.values():
         text = asset.body.decode().replace('xmlns="http://www.w3.org/2000/svg"', "")
-        assert "//" not in text.replace("// Asks", ""), asset.name
+        assert "://" not in text, asset.name
+        assert "//" not in COMMENT.sub("", text), asset.name
         assert "url(" not in text
 
 

@@ -150,9 +150,11 @@ def test_a_cancelled_order_s_code_still_leads_on(owner: Account, http: TestClien
     assert lead(http, code) == PAGE
 
 
-def test_a_piece_without_a_code_is_nobody_s(owner: Account, http: TestClient, parts: Parts) -> None:
-    order = owner.send().json()["id"]
-    assert codes_of(parts, order) == [None]
+def test_a_piece_without_a_page_to_lead_to_leads_nowhere(
+    owner: Account, http: TestClient, parts: Parts
+) -> None:
+    [code] = codes_of(parts, owner.send().json()["id"])
+    assert scan(http, code).status_code == 404
     assert scan(http, "None").status_code == 404
 
 

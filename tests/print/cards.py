@@ -84,8 +84,9 @@ def copy(
     tracking: str | None = TRACKING,
     qr_url: str | None = None,
     claim: Claim | None = None,
+    opt_out: str | None = None,
 ) -> Copy:
-    return Copy(item_id, design, addressee, tracking, ROUTING if tracking else "", qr_url, claim)
+    return Copy(item_id, design, addressee, tracking, ROUTING if tracking else "", qr_url, claim, opt_out)
 
 
 def composed(

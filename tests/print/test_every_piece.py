@@ -48,12 +48,12 @@ INK = (0.8, 0.2, 0.2)
 BLACK, WHITE = (0, 0, 0), (255, 255, 255)
 OPT_OUT = "No more mail? quillpost.example/stop ABC123"
 CLAIM = Claim("ABCD-EFGH-JKLM", "https://q.example.com/c/ABCDEFGHJKLM")
-FULL = copy(qr_url=QR_URL, claim=CLAIM)
+FULL = copy(qr_url=QR_URL, claim=CLAIM, opt_out=OPT_OUT)
 EVERY_PIECE = pytest.mark.parametrize("piece", PIECES)
 
 
 def look(piece: str, *, art: bytes | None = None) -> Design:
-    return design(piece, SHORT_MESSAGE, ink=INK, opt_out=OPT_OUT, front=art, background=art)
+    return design(piece, SHORT_MESSAGE, ink=INK, front=art, background=art)
 
 
 @cache

@@ -301,8 +301,12 @@ def test_the_opt_out_line_is_small_and_can_be_read_over_any_art() -> None:
     assert (around == 255).all(axis=2).mean() > 0.4
     assert not (around == (255, 0, 0)).all(axis=2).any()
     assert furniture.draw_opt_out(" ", box, FACE) == b""
+    long = f"Should you prefer no more mail of this kind at all, visit {'mail.' * 9}example.com/stop/7KX2MNPQ"
+    assert text_of(furniture.draw_opt_out(long, box, FACE), BACK) == [long.split()[-1]]
+    assert furniture.takes_opt_out(long, box, FACE)
     with pytest.raises(DoesNotFit, match="opt-out line"):
-        furniture.draw_opt_out("No more mail? " * 20, box, FACE)
+        furniture.draw_opt_out("No more mail? " + "mail." * 40, box, FACE)
+    assert not furniture.takes_opt_out("No more mail? " + "mail." * 40, box, FACE)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from makers import person
+from quillpost.audience.matching import may_live_together
 from quillpost.audience.rules import LONGEST, examine, examine_alone, examine_one, whereabouts
 
 
@@ -112,3 +113,31 @@ def test_long_addresses_that_end_differently_differ() -> None:
     ]
     first, second = examine(rows)
     assert first.address_key != second.address_key
+
+
+@pytest.mark.parametrize(
+    ("row", "beginning"),
+    [
+        ({"address": "12 Main Street"}, "12MAINST"),
+        ({"address": "12 Main Street Apt 4"}, "12MAINST|4"),
+        ({"address": "12 Main St", "address2": "# 4"}, "12MAINST|4"),
+        ({"address": "12 Rue Foch", "address2": "Étage 4", "country": "FR"}, "12RUEFOCH|ÉTAGE4"),
+    ],
+)
+def test_a_street_is_sought_with_the_unit_that_is_named(row: dict[str, str], beginning: str) -> None:
+    """Whoever takes apartment 4 off a list does not mean all of the house."""
+    assert whereabouts(row).beginning == beginning
+
+
+@pytest.mark.parametrize(
+    ("known", "said", "is_one"),
+    [
+        ("12 Main St Apt 4", "12 Main Street #4", True),
+        ("12 Main St", "12 Main Street Apt 4", True),
+        ("12 Main St Apt 4", "12 Main St Apt 5", False),
+        ("12 Main St", "12 Main Ave", False),
+    ],
+)
+def test_half_an_address_may_be_another_with_the_same_unit(known: str, said: str, is_one: bool) -> None:
+    whole = examine_one(person(address=known))
+    assert may_live_together(whole, examine_one({"address": said})) is is_one

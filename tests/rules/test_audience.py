@@ -149,7 +149,7 @@ def test_a_day_that_does_not_exist_is_refused(text: str) -> None:
         {"address": "12 Main St,"},
         {"postal_code": "78701-1234"},
         {"postal_code": "787019999"},
-        {"name": "Somebody Else"},
+        {"name": "Mr. J. Doe"},
         {"province": "Texas"},
         {"country": "usa"},
     ],
@@ -159,7 +159,13 @@ def test_another_spelling_of_an_address_is_a_double(spelling: dict[str, str]) ->
 
 
 def test_a_double_on_one_line_is_a_double() -> None:
-    assert refusals(person(), {"address": "12 main st, Austin, TX 78701-0001"}) == [None, DOUBLE]
+    on_one_line = {"name": person()["name"], "address": "12 main st, Austin, TX 78701-0001"}
+    assert refusals(person(), on_one_line) == [None, DOUBLE]
+
+
+def test_another_family_at_an_address_is_judged_after_suppression() -> None:
+    """A suppression list may bar the first of them alone; who is left is a double then, or is mailed."""
+    assert refusals(person(), person(name="Somebody Else"), person()) == [None, None, DOUBLE]
 
 
 @pytest.mark.parametrize(

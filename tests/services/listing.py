@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from quillpost import events, jobs
 from quillpost.accounts.rules import Caller
-from quillpost.audience.rules import examine_one
+from quillpost.audience.rules import JUDGED, examine_one
 from quillpost.database import Tx
 from quillpost.database.bulk import insert_rows
 from quillpost.database.tables import items, ledger_moves, mailing_lists, orders, recipients, sub_accounts
@@ -78,7 +78,8 @@ def columns(row: dict[str, Any]) -> dict[str, Any]:
     """A person as the columns of a recipient or of an item."""
     someone = examine_one(row)
     custom = {f"custom{place}": text for place, text in enumerate(someone.custom, start=1)}
-    return {name: custom[name] if name in custom else getattr(someone, name) for name in PERSON_COLUMNS}
+    known = custom | dict(zip(JUDGED, someone.judged, strict=True))
+    return {name: known[name] if name in known else getattr(someone, name) for name in PERSON_COLUMNS}
 
 
 def reach(parts: Parts, who: Caller, *list_ids: int, **changes: Any) -> Reach:

@@ -9,18 +9,21 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY, BYTEA, JSONB, UUID
 
 from quillpost.database import Tx
-from quillpost.database.event_tables import visits
+from quillpost.database.event_tables import visits  # noqa: F401
+from quillpost.database.lead_tables import lead_purchases
 
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
 
-metadata = visits.metadata
+metadata = lead_purchases.metadata
 """Of all tables; those of events come with it."""
 
 TENANT_TABLES = (
-    "accounts", "sub_accounts", "tokens", "mailing_lists", "recipients", "files", "image_templates",
+    "accounts", "sub_accounts", "tokens", "mailing_lists", "recipients", "barred_digests", "files",
+    "image_templates",
     "message_templates", "orders", "items", "facts", "ledger_moves", "webhooks", "deliveries",
     "webhook_replays", "idempotency_keys", "order_counts", "stored_sends", "account_credit",
-    "account_spending", "visits", "automations",
+    "account_spending", "visits", "automations", "lead_purchases",
+    "imports",
 )  # fmt: skip
 """Parents before their children."""
 
@@ -28,6 +31,9 @@ KEPT_BY_TRIGGERS = {"order_counts"}
 """An order has brought its row here already."""
 
 CHECKED: dict[str, dict[str, object]] = {
+    "mailing_lists": {"suppress_by": "address"},
+    "barred_digests": {"kind": "address"},
+    "imports": {"status": "waiting"},
     "orders": {"status": "reviewing", "mail_class": "first"},
     "items": {"status": "Processing"},
     "ledger_moves": {"kind": "authorise", "cents": 1},
@@ -35,6 +41,7 @@ CHECKED: dict[str, dict[str, object]] = {
     "deliveries": {"status": "pending"},
     "visits": {"kind": "person"},
     "automations": {"trigger": "list_entry"},
+    "lead_purchases": {"records": 1},
 }
 """Values for the columns that do not take just any."""
 

@@ -112,6 +112,26 @@ def test_size_does_not_matter(store: FileStore, size: int) -> None:
     assert store.get("a/b") == data
 
 
+@pytest.mark.parametrize("size", [0, LARGE])
+def test_a_long_file_goes_in_and_out_piece_by_piece(store: FileStore, tmp_path: Path, size: int) -> None:
+    data = os.urandom(size)
+    (tmp_path / "long").write_bytes(b"before" + data)
+    with (tmp_path / "long").open("rb") as file:
+        file.seek(len(b"before"))
+        store.put_file("a/long", file)
+    with store.open("a/long") as found:
+        assert found.read(10) == data[:10]
+        assert found.read() == data[10:]
+    assert store.get("a/long") == data
+
+
+def test_what_is_not_there_cannot_be_opened(store: FileStore) -> None:
+    store.put("a/b", b"x")
+    for key in ("a/c", "a", "a/b/c"):
+        with pytest.raises(FileMissing):
+            store.open(key)
+
+
 def test_a_second_put_replaces_the_first(store: FileStore) -> None:
     store.put("a/b.txt", b"a long first version")
     store.put("a/b.txt", b"second")

@@ -141,7 +141,7 @@ def test_an_order_of_refused_recipients_touches_no_book(parts: Parts, owner: Cal
 
 
 def test_a_double_is_not_paid_for(parts: Parts, owner: Caller) -> None:
-    order = place(parts, owner, [person(), person(name="Same Door")])
+    order = place(parts, owner, [person(), person(company="Same Door")])
     with parts.db.work() as tx:
         assert kinds(tx, order) == [("authorise", CENTS)]
 

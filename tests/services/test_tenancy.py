@@ -22,16 +22,20 @@ WITHOUT_POLICY = {
     "fact_queue": "numbers of facts, which the app role may add and never read",
     "procrastinate_jobs": "task names and numbers of batches; no one's words",
     "procrastinate_events": "written by the job table's trigger, never read",
+    "leads": "the operator's addresses for sale, read only",
+    "lead_sources": "what the operator calls them, read only",
+    "lead_density": "how many of them there are where, read only",
 }
 CLOSED = (
-    "batches", "webhook_lanes", "webhooks_gone", "visit_inbox", "merged_lists", "notices", "scan_news",
+    "batches", "address_passes", "address_verdicts", "recipients_to_verify", "webhook_lanes", "webhooks_gone",
+    "visit_inbox", "do_not_mail_inbox", "import_rejects", "merged_lists", "notices", "scan_news",
     "news_threads", "notice_refusals", "automation_due", "automation_sent", "deliveries_other",
-    "carrier_scans", "received_events", "rate_windows", "procrastinate_workers",
+    "carrier_scans", "received_events", "rate_windows", "lead_files", "procrastinate_workers",
     "procrastinate_periodic_defers", "alembic_version",
 )  # fmt: skip
 WITH_MODE = (
     "orders", "items", "facts", "ledger_moves", "webhooks", "deliveries", "webhook_replays", "order_counts",
-    "stored_sends", "account_credit", "account_spending", "visits", "automations",
+    "stored_sends", "account_credit", "account_spending", "visits", "automations", "lead_purchases",
 )  # fmt: skip
 READ_ONLY = ("account_credit", "account_spending", "visits")
 """A tenant sees them; the ledger, or the service, writes them."""
@@ -190,7 +194,7 @@ def test_a_stranger_sees_no_row(parts: Parts, owner: int, stranger: int) -> None
 def test_a_stranger_changes_no_row(parts: Parts, owner: int, stranger: int) -> None:
     with parts.db.work() as tx:
         one_of_each(tx, account_id=owner)
-    no_update = {"facts", "ledger_moves", *READ_ONLY}
+    no_update = {"facts", "ledger_moves", "lead_purchases", *READ_ONLY}
     with parts.db.transaction(Tenant(stranger)) as tx:
         for table in TABLES:
             column = some_column(table)
@@ -206,7 +210,7 @@ def test_a_stranger_changes_no_row(parts: Parts, owner: int, stranger: int) -> N
 def test_a_stranger_deletes_no_row(parts: Parts, owner: int, stranger: int) -> None:
     with parts.db.work() as tx:
         one_of_each(tx, account_id=owner)
-    no_delete = {"accounts", "facts", "ledger_moves", *READ_ONLY}
+    no_delete = {"accounts", "facts", "ledger_moves", "lead_purchases", *READ_ONLY}
     with parts.db.transaction(Tenant(stranger)) as tx:
         for table in TABLES:
             remove = sa.delete(table).where(account_column(table) == owner)
@@ -235,7 +239,7 @@ def test_nobody_gives_a_row_away(parts: Parts, owner: int, stranger: int) -> Non
         one_of_each(tx, account_id=stranger)
     with parts.db.transaction(Tenant(stranger)) as tx:
         for table in TABLES[1:]:
-            if table.name not in ("facts", "ledger_moves", *READ_ONLY):
+            if table.name not in ("facts", "ledger_moves", "lead_purchases", *READ_ONLY):
                 give = sa.update(table).values(account_id=owner)
                 assert attempt(tx, give) == "policy", table.name
 

@@ -177,8 +177,8 @@ def _way(standing: str) -> list[str]:
 
 
 @contextmanager
-def database_of_before(postgres: EmbeddedPostgres) -> Iterator[str]:
-    """A database as the release before left it, without a row."""
+def database_of_before(postgres: EmbeddedPostgres, revision: str = BEFORE) -> Iterator[str]:
+    """A database as a release before left it, without a row."""
     name = f"old_{next(_numbers)}"
     with psycopg.connect(postgres.conninfo("postgres"), autocommit=True) as admin:
         admin.execute(f"create database {name} strategy file_copy")
@@ -190,7 +190,7 @@ def database_of_before(postgres: EmbeddedPostgres) -> Iterator[str]:
             config.set_main_option("script_location", str(Path(database.__file__).parent / "migrations"))
             config.set_main_option("path_separator", "os")
             config.attributes["connection"] = connection
-            command.upgrade(config, BEFORE)
+            command.upgrade(config, revision)
         engine.dispose()
         yield postgres.conninfo(name)
         admin.execute(f"drop database {name} with (force)")

@@ -84,8 +84,19 @@ REQUEST: dict[str, Any] = {
         {"qrcode_url": "https://example.com"}, lambda answer: answer["qrcode_url"] == "https://example.com"
     ),
     "metadata": sends({"metadata": {"a": 1}}, lambda answer: "metadata" not in answer),
+    "radius_search": sends(
+        {
+            "recipients": None,
+            "radius_search": {
+                "preview": False,
+                "address": "1100 Congress Ave, Austin, TX 78701",
+                "record_count": 3,
+                "record_types": "all",
+            },
+        },
+        lambda answer: (answer["leads_fee"], answer["total_estimated_recipients"]) == (15, 3),
+    ),
 }
-"""`radius_search` comes with the audience's own issue."""
 
 
 def saved(owner: Account) -> int:

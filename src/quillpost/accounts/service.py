@@ -68,6 +68,11 @@ def count_hook(db: Database, list_id: int, *, limit: int) -> Allowance:
     return _counted(db, f"list:{list_id}", limit)
 
 
+def count_knock(db: Database, door: str, address: str | None, *, limit: int) -> Allowance:
+    """One more call at a door that is open to everyone: from this network address, or from all of them."""
+    return _counted(db, f"{door}:{'all' if address is None else network_of(address)}", limit)
+
+
 def _counted(db: Database, key: str, limit: int) -> Allowance:
     with db.anonymous() as tx:
         row = tx.execute(COUNT, {"key": key, "seconds": WINDOW_SECONDS}).one()

@@ -74,8 +74,9 @@ def response_for(failure: Exception) -> Response:
         # The framework's paths begin with the part of the request: body, query, path or header.
         return _invalid(invalid_of(failure.errors(), skip=1))
     if isinstance(failure, errors.QuillpostError):
+        no_match = {"failure": True} if isinstance(failure, errors.NoMatch) else {}
         return answer(
-            {"message": failure.message},
+            {"message": failure.message, **no_match},
             status=next(status for kind, status in STATUS.items() if isinstance(failure, kind)),
             headers=_headers(failure),
         )

@@ -1,7 +1,8 @@
 """The gate before /api/v2: nobody comes in without a token, too often, or with too much."""
 
 import asyncio
-from contextlib import AsyncExitStack
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, contextmanager
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
@@ -12,6 +13,7 @@ from quillpost.accounts.rules import Allowance
 from quillpost.api.arrival import MOST, Grow, Held, HungUp, whole_body
 from quillpost.api.errors import WrongBody, response_for
 from quillpost.api.route import PREFIX
+from quillpost.api.uploads import Landing, takes_file
 from quillpost.kit.errors import QuillpostError, Throttled, Unauthenticated
 from quillpost.parts import Parts
 
@@ -28,12 +30,13 @@ class Gate:
         self._parts = parts
         self._room = asyncio.Semaphore(ROOM)
         self._held = Held(MOST * parts.limits.body_bytes)
+        self._landing = Landing(largest=parts.limits.import_bytes)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or not _is_guarded(scope["path"]):
             await self._app(scope, receive, send)
             return
-        with self._held.share() as grow:
+        with self._held.share() as grow, closing_upload(scope):
             try:
                 body = await self._let_in(scope, receive, grow)
             except HungUp:
@@ -49,6 +52,9 @@ class Gate:
         if allowance.is_spent:
             raise Throttled(retry_after=allowance.resets_in)
         # A body that trickles in keeps nobody waiting but its sender.
+        if takes_file(scope):
+            scope["state"]["upload"] = await self._landing.whole(scope, receive)
+            return b""
         return await whole_body(scope, receive, largest=self._parts.limits.body_bytes, grow=grow)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -78,6 +84,17 @@ class Gate:
             raise
         state["who"], state["allowance"] = who, allowance
         return allowance
+
+
+@contextmanager
+def closing_upload(scope: Scope) -> Iterator[None]:
+    """A file that came with the request is gone when the request is done with."""
+    try:
+        yield
+    finally:
+        upload = scope.get("state", {}).get("upload")
+        if upload is not None:
+            upload.close()
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:

@@ -16,6 +16,7 @@ from quillpost.api.answers import name_ignored
 from quillpost.api.bodies import Body, essence, ignored_by, understand
 from quillpost.api.errors import WrongBody, answer_to
 from quillpost.api.needs import Unit, caller_of, parts_of
+from quillpost.api.uploads import upload_of
 from quillpost.kit.errors import QuillpostError
 
 ANSWERED = (QuillpostError, RequestValidationError, HTTPException, WrongBody)
@@ -71,7 +72,9 @@ class UploadRoute(V2Route):
 async def _once(run: Handler, request: Request, key: str) -> Response:
     """The first call's answer, whether this is the first call or not."""
     parts, who = parts_of(request), caller_of(request)
-    claim = idempotency.make_claim(who, request.url.path, key, await essence(request))
+    upload = upload_of(request)
+    said = await essence(request) if upload is None else await run_in_threadpool(upload.essence)
+    claim = idempotency.make_claim(who, request.url.path, key, said)
     earlier = await run_in_threadpool(idempotency.take, parts.db, parts.sealer, claim, now=parts.clock())
     if earlier is not None:
         return earlier

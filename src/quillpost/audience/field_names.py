@@ -33,7 +33,7 @@ PLACE = {
     " apartment aptnumber suite aptsuite aptsuiteunit subpremise",
     "city": "city town locality citytown municipality",
     "province": "statecode provincecode regioncode hsstatecode state province region stateprovince"
-    " stateregion adminarealevel1 administrativearea stateabbreviation",
+    " stateregion adminarealevel1 administrativearea stateabbreviation st",
     "postal_code": "zip zipcode postalcode postcode zippostalcode zippostcode zippostal postalzip",
     "country": "countrycode countryisocode countryiso country countryregion countryname",
     "whole": "fulladdress formattedaddress completeaddress full formatted",

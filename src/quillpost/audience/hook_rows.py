@@ -138,7 +138,7 @@ def read(row: Any, *, is_leaving: bool = False) -> Said:
         if text and (fault := _unsayable(text)):
             return Said(ignored=ignored[:MOST_NAMED], fault=f"{_sayable(each.path)}: {fault}")
         if text and name in ("dob", "anniversary"):
-            text = _day(text)
+            text = day_said(text)
         if text is None:
             ignored.append(_sayable(each.path))
         else:
@@ -319,7 +319,7 @@ def _finished(given: dict[str, str], chosen: Mapping[str, _Found]) -> dict[str, 
         given["name"] = first or last or ""
     if "country" in given:
         given["country"] = country_code(given["country"])
-    _put_street(given)
+    put_street(given)
     code = chosen.get("postal_code")
     if code is not None and isinstance(code.value, int) and given.get("country", HOME).upper() == HOME:
         # A number cannot begin with a nought, and many ZIP codes do.
@@ -327,7 +327,8 @@ def _finished(given: dict[str, str], chosen: Mapping[str, _Found]) -> dict[str, 
     return given
 
 
-def _put_street(given: dict[str, str]) -> None:
+def put_street(given: dict[str, str]) -> None:
+    """The address of its parts, where it came in parts; or apart, where it came on several lines."""
     whole, route, number = (given.pop(name, None) for name in ("whole", "route", "number"))
     if "address" not in given and route:
         is_first = given.get("country", HOME).upper() in _NUMBER_FIRST
@@ -368,7 +369,7 @@ def _unsayable(text: str) -> str | None:
     return NO_CHARACTER if _HALF_A_CHARACTER.search(text) else None
 
 
-def _day(text: str) -> str | None:
+def day_said(text: str) -> str | None:
     """A date as our own calls take one. None where it lacks its year: such a day is of no use to us."""
     if _WITHOUT_YEAR.fullmatch(text):
         return None

@@ -18,11 +18,11 @@ import sqlalchemy as sa
 
 from quillpost.audience import rules
 from quillpost.audience.hook_rows import Said
-from quillpost.audience.joining import BARS_NOBODY, Refusal, bars_nobody, store_new
+from quillpost.audience.joining import Refusal, barring_fault, store_new
 from quillpost.audience.lists import MailingList, lock_lists, update_list
 from quillpost.audience.matching import is_whole, may_live_together, put_together
 from quillpost.audience.recipients import PERSON, Recipient, columns_of, recipients_at
-from quillpost.audience.rules import CUSTOM, JUDGED, Person
+from quillpost.audience.rules import CUSTOM, JUDGED, Person, told_apart
 from quillpost.database import Database, Tenant, Tx
 from quillpost.database.tables import mailing_lists
 from quillpost.kit import tokens
@@ -40,7 +40,7 @@ ONLY_TYPE = "manual"
 
 _KEY = re.compile(r"ql_[A-Za-z0-9_-]{43}")
 
-_CHANGED = (*PERSON, *CUSTOM, *JUDGED)
+_CHANGED = (*PERSON, *CUSTOM, *JUDGED, "told_apart")
 _DATES = ("dob", "anniversary")
 _ARRAYS = ("standard", "reasons")
 """Arrays of arrays cannot be taken apart as others are: these come as JSON."""
@@ -118,7 +118,7 @@ def take_in(
     for entry, added in zip(new, store_new(tx, [(into, one.person) for one in new], now=now), strict=True):
         entry.id = added.id
     _store_changes(tx, into, [one for one in there.all if one.was not in (None, one.person)], now=now)
-    if source is not None and into.type == ONLY_TYPE:
+    if source is not None and into.type == ONLY_TYPE and into.kept_for is None:
         update_list(tx, into.id, {"type": source, "updated_at": now})
     return [one if isinstance(one, Refusal) else _in_the_end(*one) for one in outcomes]
 
@@ -169,7 +169,8 @@ def _judge(into: MailingList, said: Said) -> Judged:
     person, faults = rules.examine_alone(said.given, may_lack=True)
     for name, sentences in faults.items():
         return Refusal(f"{name}: {sentences[0]}")
-    return Refusal(f"address: {BARS_NOBODY}") if bars_nobody(into, person) else (said, person)
+    fault = barring_fault(into, person)
+    return (said, person) if fault is None else Refusal(": ".join(fault))
 
 
 def _known(tx: Tx, into: MailingList, people: Sequence[Person]) -> Sequence[Recipient]:
@@ -206,7 +207,7 @@ class _Entries:
         self._into = into
         self._shared = shared
         self.all: list[Entry] = []
-        self._by_key: dict[str, Entry] = {}
+        self._by_key: dict[tuple[str, str], Entry] = {}
         self._by_email: dict[str, _Namesakes] = defaultdict(_Namesakes)
         for one in known:
             entry = Entry(one.id, one.person, one.person)
@@ -243,7 +244,7 @@ class _Entries:
         return Result.ADDED, entry
 
     def _meant(self, person: Person) -> Entry | Refusal | None:
-        if person.address_key is not None and (entry := self._by_key.get(person.address_key)):
+        if person.address_key is not None and (entry := self._by_key.get(self._door(person))):
             return entry
         email = _email_key(person)
         same_email = self._by_email[email]
@@ -263,16 +264,19 @@ class _Entries:
         """Whether the one address is the other, with less of it known."""
         return is_whole(known) != is_whole(person) and may_live_together(known, person)
 
+    def _door(self, person: Person) -> tuple[str, str]:
+        return person.address_key or "", told_apart(self._into.suppress_by, person)
+
     def _note(self, entry: Entry) -> None:
         if entry.person.address_key is not None:
-            self._by_key[entry.person.address_key] = entry
+            self._by_key[self._door(entry.person)] = entry
         if entry.person.email is not None:
             for place in self._by_email[_email_key(entry.person)].places(entry.person):
                 place[id(entry)] = entry
 
     def _forget(self, entry: Entry) -> None:
         if entry.person.address_key is not None:
-            del self._by_key[entry.person.address_key]
+            del self._by_key[self._door(entry.person)]
         if entry.person.email is not None:
             for place in self._by_email[_email_key(entry.person)].places(entry.person):
                 del place[id(entry)]
@@ -281,7 +285,9 @@ class _Entries:
 def _store_changes(tx: Tx, into: MailingList, changed: Sequence[Entry], *, now: datetime) -> None:
     if not changed:
         return
-    columns = [columns_of(entry.person) for entry in changed]
+    columns = [
+        columns_of(one.person) | {"told_apart": told_apart(into.suppress_by, one.person)} for one in changed
+    ]
     values = {name: [row[name] for row in columns] for name in _CHANGED}
     values |= {name: [json.dumps(texts) for texts in values[name]] for name in _ARRAYS}
     ids = list(map(attrgetter("id"), changed))

@@ -11,6 +11,9 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from quillpost.audience import rules
+from quillpost.audience.barring import BARS_BY_EMAIL as BARS_BY_EMAIL
+from quillpost.audience.barring import BARS_NOBODY as BARS_NOBODY
+from quillpost.audience.barring import in_vain
 from quillpost.audience.lists import UNKNOWN_LIST, MailingList, lock_lists
 from quillpost.audience.recipients import (
     Recipient,
@@ -18,7 +21,7 @@ from quillpost.audience.recipients import (
     read_recipient,
     update_recipient,
 )
-from quillpost.audience.rules import CUSTOM, JUDGED, Person, Row
+from quillpost.audience.rules import CUSTOM, JUDGED, Person, Row, told_apart
 from quillpost.database import Tx
 from quillpost.database.bulk import insert_rows
 from quillpost.database.tables import recipients
@@ -26,19 +29,20 @@ from quillpost.kit.errors import Conflict, Invalid, Refused
 from quillpost.kit.times import Clock
 
 ALREADY_THERE = "This address is already on this mailing list."
-BARS_NOBODY = "On a suppression list an address needs its ZIP code (abroad its city): or give an email."
 
 _COLUMNS = (
     "account_id", "sub_account_id", "mailing_list_id", "name", "company", "address", "address2", "city",
     "province", "postal_code", "country", "email", "phone", "dob", "anniversary", *CUSTOM, *JUDGED,
-    "created_at", "updated_at",
+    "absentee_address", "is_sample", "told_apart", "created_at", "updated_at",
 )  # fmt: skip
 
 _THERE = sa.text(
     """
-    select r.mailing_list_id, r.address_key
-      from unnest(cast(:lists as bigint[]), cast(:keys as text[])) as asked (list_id, key)
+    select r.mailing_list_id, r.address_key, r.told_apart
+      from unnest(cast(:lists as bigint[]), cast(:keys as text[]), cast(:apart as text[]))
+           as asked (list_id, key, told_apart)
       join recipients r on r.mailing_list_id = asked.list_id and r.address_key = asked.key
+                       and r.told_apart = asked.told_apart
     """
 )
 _NEWEST = sa.text(
@@ -50,6 +54,8 @@ _NEWEST = sa.text(
 )
 
 Joining = tuple[MailingList, Person]
+Door = tuple[int, str | None, str]
+"""A list, an address on it, and what tells those at this address apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +89,11 @@ def change_recipient(
         raise Conflict("Someone else moved this recipient at this moment. Try again.", retry_after=1)
     into = _required(lists, mailing_list_id or known.mailing_list_id)
     _require_barring(into, person)
-    moves = (into.id, person.address_key) != (known.mailing_list_id, known.person.address_key)
-    if moves and _there(tx, [(into, person)]):
+    door = _door(into, person)
+    if door != _door(lists[known.mailing_list_id], known.person) and _there(tx, [(into, person)]):
         raise Invalid({"address": [ALREADY_THERE]})
     place = {"mailing_list_id": into.id, "sub_account_id": into.sub_account_id, "updated_at": clock()}
-    update_recipient(tx, recipient_id, columns_of(person) | place)
+    update_recipient(tx, recipient_id, columns_of(person) | place | {"told_apart": door[2]})
     return read_recipient(tx, recipient_id)
 
 
@@ -99,7 +105,7 @@ def add_many(tx: Tx, rows: Sequence[tuple[int | None, Row]], *, clock: Clock) ->
     for place, one in enumerate(judged):
         if isinstance(one, Refusal) or one[1].address_key is None:
             continue
-        door = (one[0].id, one[1].address_key)
+        door = _door(*one)
         if door in taken:
             judged[place] = Refusal(f"address: {ALREADY_THERE}")
         taken.add(door)
@@ -115,19 +121,23 @@ def _judge(list_id: int | None, row: Row, lists: Mapping[int, MailingList]) -> J
         return Refusal(UNKNOWN_LIST)
     for field, sentences in faults.items():
         return Refusal(f"{field}: {sentences[0]}")
-    if bars_nobody(lists[list_id], person):
-        return Refusal(f"address: {BARS_NOBODY}")
+    if (fault := barring_fault(lists[list_id], person)) is not None:
+        return Refusal(": ".join(fault))
     return lists[list_id], person
 
 
-def bars_nobody(into: MailingList, person: Person) -> bool:
-    """Whether someone would be on a suppression list in vain."""
-    return into.is_suppression_list and not person.can_be_barred
+def barring_fault(into: MailingList, person: Person) -> tuple[str, str] | None:
+    """The field, and what to do about it, of someone who would be on a suppression list in vain."""
+    return in_vain(into.suppress_by if into.is_suppression_list else None, person)
 
 
 def _require_barring(into: MailingList, person: Person) -> None:
-    if bars_nobody(into, person):
-        raise Invalid({"address": [BARS_NOBODY]})
+    if (fault := barring_fault(into, person)) is not None:
+        raise Invalid({fault[0]: [fault[1]]})
+
+
+def _door(into: MailingList, person: Person) -> Door:
+    return into.id, person.address_key, told_apart(into.suppress_by, person)
 
 
 def _required(lists: Mapping[int, MailingList], list_id: int) -> MailingList:
@@ -136,17 +146,19 @@ def _required(lists: Mapping[int, MailingList], list_id: int) -> MailingList:
     return lists[list_id]
 
 
-def _there(tx: Tx, people: Iterable[Joining]) -> set[tuple[int, str]]:
-    """Those of the addresses that are on their list already, by list and key."""
-    doors = [(into.id, person.address_key) for into, person in people if person.address_key is not None]
+def _there(tx: Tx, people: Iterable[Joining]) -> set[Door]:
+    """Those of the addresses that are on their list already."""
+    doors = [_door(into, person) for into, person in people if person.address_key is not None]
     if not doors:
         return set()
-    lists, keys = zip(*doors, strict=True)
-    found = tx.execute(_THERE, {"lists": list(lists), "keys": list(keys)})
-    return {(list_id, key) for list_id, key in found}
+    lists, keys, apart = zip(*doors, strict=True)
+    found = tx.execute(_THERE, {"lists": list(lists), "keys": list(keys), "apart": list(apart)})
+    return {(list_id, key, told) for list_id, key, told in found}
 
 
-def store_new(tx: Tx, people: Sequence[Joining], *, now: datetime) -> list[Recipient]:
+def store_new(
+    tx: Tx, people: Sequence[Joining], *, are_samples: bool = False, now: datetime
+) -> list[Recipient]:
     """Their ids follow their order. The lists are in our hands, so whoever is new on them is one of these."""
     if not people:
         return []
@@ -157,7 +169,8 @@ def store_new(tx: Tx, people: Sequence[Joining], *, now: datetime) -> list[Recip
             mailing_list.account_id, mailing_list.sub_account_id, mailing_list.id,
             person.name, person.company, person.address, person.address2, person.city,
             person.province, person.postal_code, person.country, person.email, person.phone,
-            person.dob, person.anniversary, *person.custom, *person.judged, now, now,
+            person.dob, person.anniversary, *person.custom, *person.judged,
+            person.absentee_address, are_samples, told_apart(mailing_list.suppress_by, person), now, now,
         )
         for mailing_list, person in people
     ]  # fmt: skip

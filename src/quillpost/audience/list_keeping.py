@@ -19,14 +19,19 @@ from quillpost.audience.lists import (
     read_list,
     update_list,
 )
+from quillpost.audience.rejudging import take_doors
+from quillpost.audience.rules import BY_ADDRESS, BY_EMAIL
 from quillpost.database import Tx
 from quillpost.database.event_tables import automations, webhooks
+from quillpost.database.import_tables import imports
 from quillpost.database.limits import past_the_limits
 from quillpost.database.tables import HELD_BACK, recipients
 from quillpost.kit import tokens
 from quillpost.kit.errors import Invalid, NotFound, Refused
 from quillpost.kit.sealing import Sealer
 from quillpost.kit.times import Clock
+
+_FIXED_WHILE_FILLED = ("sub_account_id", "is_suppression_list", "suppress_by")
 
 _WAITING_ORDER = sa.text(
     """select id from orders
@@ -36,7 +41,20 @@ _WAITING_ORDER = sa.text(
 
 _IDLE_ENTRIES = sa.text(
     """select count(*) from recipients
-        where mailing_list_id = :list and email is null and bars_email(address_key)"""
+        where mailing_list_id = :list and email is null and (:by = 'email' or bars_email(address_key))"""
+)
+_SHARED_ADDRESSES = sa.text(
+    """
+    select count(*) from (
+        select from recipients where mailing_list_id = :list and address_key is not null
+         group by address_key, told_apart(:by, surname, email) having count(*) > 1) several
+    """
+)
+_TELL_APART = sa.text(
+    """
+    update recipients set told_apart = told_apart(:by, surname, email)
+     where mailing_list_id = :list and told_apart <> told_apart(:by, surname, email)
+    """
 )
 _UNDER_WAY_TO = sa.text(
     """update orders set mailing_list_ids = array_replace(mailing_list_ids, :source, :target)
@@ -53,6 +71,9 @@ _COUNTS_TOGETHER = sa.text(
     """
 )
 _NOTE_MERGED = sa.text("select note_merged_list(:source, :target)")
+
+_BARS_NOBODY_AT_ALL = "Only a suppression list bars anyone: set is_suppression_list, or leave this out."
+_KEPT_REQUESTS = "Recipients asked on this list for no more mail, and the service keeps it as it is."
 
 _GIVE_KEYS = sa.text(
     """
@@ -73,7 +94,7 @@ _DROP_ADDRESSES_THERE = sa.text(
     """
     delete from recipients r using recipients there
      where r.mailing_list_id = :source and there.mailing_list_id = :target
-       and there.address_key = r.address_key
+       and there.address_key = r.address_key and there.told_apart = r.told_apart
     """
 )
 _DROP_EMAILS_THERE = sa.text(
@@ -89,7 +110,8 @@ _DROP_YOUNGER_EMAILS = sa.text(
     """
     delete from recipients r using
            (select id, row_number() over (partition by lower(email) order by id) as place
-              from recipients where mailing_list_id = :list and address_key is null) ranked
+              from recipients
+             where mailing_list_id = :list and (address_key is null or :by = 'email')) ranked
      where r.id = ranked.id and ranked.place > 1
     """
 )
@@ -108,6 +130,8 @@ def make_list(
     tx: Tx, who: Caller, sealer: Sealer, values: Mapping[str, Any], *, now: datetime
 ) -> MailingList:
     """A new list with a key of its own."""
+    if "suppress_by" in values and not values["is_suppression_list"]:
+        raise Invalid({"suppress_by": [_BARS_NOBODY_AT_ALL]})
     list_id = insert_list(
         tx,
         {
@@ -133,20 +157,24 @@ def change_list(
     """
     known = _locked(tx, list_id, against_sends=True)
     values = dict(changes)
+    if any(name in values and values[name] != getattr(known, name) for name in _FIXED_WHILE_FILLED):
+        _require_filled(known)
     if known.kept_for is not None:
         _require_the_same(known, values)
     if values.get("is_suppression_list") and not known.is_suppression_list:
         _require_unused(tx, list_id)
-        _require_that_all_bar(tx, list_id)
+        _require_that_all_bar(tx, list_id, values.get("suppress_by", BY_ADDRESS), "is_suppression_list")
+    values |= _barring_otherwise(tx, known, values)
     if "sub_account_id" in values:
         values["sub_account_id"] = _home(tx, who, values["sub_account_id"])
         if values["sub_account_id"] != known.sub_account_id:
             _require_unused(tx, list_id)
-            tx.execute(
-                sa.update(recipients)
-                .where(recipients.c.mailing_list_id == list_id)
-                .values(sub_account_id=values["sub_account_id"])
-            )
+            for table in (recipients, imports):
+                tx.execute(
+                    sa.update(table)
+                    .where(table.c.mailing_list_id == list_id)
+                    .values(sub_account_id=values["sub_account_id"])
+                )
     update_list(tx, list_id, values | {"updated_at": now})
     return read_list(tx, list_id)
 
@@ -177,7 +205,10 @@ def key_of(sealer: Sealer, mailing_list: MailingList) -> str:
 
 def end_list(tx: Tx, list_id: int) -> None:
     """Delete it with everyone on it, unless an order that is yet to be made counts on it."""
-    _locked(tx, list_id, against_sends=True)
+    known = _locked(tx, list_id, against_sends=True)
+    if known.keeps_requests and known.total_recipients:
+        raise Refused(f"{_KEPT_REQUESTS} Remove an entry where it is a mistake.")
+    _require_filled(known)
     _require_unused(tx, list_id)
     delete_list(tx, list_id)
 
@@ -195,8 +226,17 @@ def merge_lists(tx: Tx, source_id: int, target_id: int, *, clock: Clock) -> Mail
     if target_id not in found:
         raise Refused(UNKNOWN_LIST)
     source, target, now = found[source_id], found[target_id], clock()
+    _require_filled(source)
+    _require_filled(target)
     if target.is_suppression_list != source.is_suppression_list:
         raise Invalid({"into": ["A suppression list is merged with suppression lists alone."]})
+    if target.suppress_by != source.suppress_by:
+        told = (
+            f"It bars by {target.suppress_by}, the other by {source.suppress_by}: set one suppress_by first."
+        )
+        raise Invalid({"into": [told]})
+    if source.keeps_requests or target.keeps_requests:
+        raise Invalid({"into": [f"{_KEPT_REQUESTS} It is merged with no other."]})
     _require_no_order_waits(tx, source_id)
     _move_automations(tx, source, target, now=now)
     tx.execute(_KEEP_WAITING_THERE, {"source": source_id, "target": target_id})
@@ -217,13 +257,16 @@ def merge_lists(tx: Tx, source_id: int, target_id: int, *, clock: Clock) -> Mail
 
 
 def drop_doubles(tx: Tx, list_id: int) -> int:
-    """How many were removed. Addresses are on a list once anyway: this is about those without one.
+    """How many were removed. Addresses are on a list once anyway: this is about those without one, and about
+    those who turned out, by the rules of a newer release, to live at another's door.
 
     Of each e-mail the oldest stays, unless the list has an address of someone with that e-mail and name. On a
-    suppression list it stays even so: there an e-mail alone stops what an address does not.
+    suppression list it stays even so: there an e-mail alone stops what an address does not. Where a list bars
+    by e-mail, addresses tell nobody apart.
     """
     known = _locked(tx, list_id)
-    removed = tx.execute(_DROP_YOUNGER_EMAILS, {"list": list_id}).rowcount
+    removed = take_doors(tx, list_id)
+    removed += tx.execute(_DROP_YOUNGER_EMAILS, {"list": list_id, "by": known.suppress_by}).rowcount
     if not known.is_suppression_list:
         removed += tx.execute(_DROP_THOSE_WITH_AN_ADDRESS, {"list": list_id}).rowcount
     return removed
@@ -279,6 +322,14 @@ def _move_listeners(tx: Tx, source_id: int, target_id: int, *, now: datetime) ->
         tx.execute(_UNDER_WAY_TO, {"source": source_id, "target": target_id})
 
 
+def _require_filled(mailing_list: MailingList) -> None:
+    """What is on its way into a list must find it as it was."""
+    if not mailing_list.processed:
+        raise Refused(
+            f"List {mailing_list.id} is being filled: wait until its processed is true, or cancel the import."
+        )
+
+
 def _require_unused(tx: Tx, list_id: int) -> None:
     _require_no_order_waits(tx, list_id)
     refuse_while_automated(tx, automations.c.mailing_list_id == list_id, what="list")
@@ -294,21 +345,42 @@ def _require_no_order_waits(tx: Tx, list_id: int) -> None:
 
 def _require_the_same(known: MailingList, values: Mapping[str, Any]) -> None:
     """A list that the service keeps stays what it is, and where: scans go on filling it."""
-    fixed = ("type", "sub_account_id", "is_suppression_list")
+    fixed = ("type", "sub_account_id", "is_suppression_list", "suppress_by")
     changed = [name for name in fixed if name in values and values[name] != getattr(known, name)]
     if changed:
         told = "The service keeps this list of scanned codes: merge it into one of your own to change this."
-        raise Invalid({name: [told] for name in changed})
+        raise Invalid({name: [_KEPT_REQUESTS if known.keeps_requests else told] for name in changed})
 
 
-def _require_that_all_bar(tx: Tx, list_id: int) -> None:
-    """An entry without a door and without an e-mail would bar nobody, in silence."""
-    idle = tx.execute(_IDLE_ENTRIES, {"list": list_id}).scalar_one()
-    if idle:
+def _barring_otherwise(tx: Tx, known: MailingList, values: Mapping[str, Any]) -> dict[str, Any]:
+    """What becomes of `suppress_by`. Its entries are told apart anew, where that leaves each its place."""
+    field = "suppress_by" if "suppress_by" in values else "is_suppression_list"
+    if values.get("is_suppression_list", known.is_suppression_list):
+        by = values.get("suppress_by", known.suppress_by)
+    elif "suppress_by" in values:
+        raise Invalid({"suppress_by": [_BARS_NOBODY_AT_ALL]})
+    else:
+        by = BY_ADDRESS
+    if by == known.suppress_by:
+        return {}
+    if known.is_suppression_list and field == "suppress_by":
+        _require_that_all_bar(tx, known.id, by, field)
+    several = tx.execute(_SHARED_ADDRESSES, {"list": known.id, "by": by}).scalar_one()
+    if several:
         told = (
-            f"{idle:,} on this list have half an address and no e-mail, and would bar nobody: complete them."
+            f"{several:,} addresses have several entries on this list, and could have one: remove some first."
         )
-        raise Invalid({"is_suppression_list": [told]})
+        raise Invalid({field: [told]})
+    tx.execute(_TELL_APART, {"list": known.id, "by": by})
+    return {"suppress_by": by}
+
+
+def _require_that_all_bar(tx: Tx, list_id: int, by: str, field: str) -> None:
+    """An entry without a door and without an e-mail would bar nobody, in silence."""
+    idle = tx.execute(_IDLE_ENTRIES, {"list": list_id, "by": by}).scalar_one()
+    if idle:
+        lacks = "no e-mail" if by == BY_EMAIL else "half an address and no e-mail"
+        raise Invalid({field: [f"{idle:,} on this list have {lacks}, and would bar nobody: complete them."]})
 
 
 def _new_key(sealer: Sealer, list_id: int) -> dict[str, bytes]:

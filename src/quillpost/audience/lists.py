@@ -38,7 +38,15 @@ class MailingList:
     created_at: datetime
     updated_at: datetime
     kept_for: str | None
-    """In which mode the service keeps whoever scanned a code here; nothing: it is the sender's own list."""
+    """In which mode the service keeps whoever scanned a code here or, on a suppression list, wants no more
+    mail; nothing: it is the sender's own list."""
+    suppress_by: str
+    """One of `rules.SUPPRESS_BY`; of no meaning where it is no suppression list."""
+
+    @property
+    def keeps_requests(self) -> bool:
+        """Whether the service keeps here whoever asked for no more mail."""
+        return self.is_suppression_list and self.kept_for is not None
 
 
 _COLUMNS = [mailing_lists.c[field.name] for field in fields(MailingList)]

@@ -2,7 +2,7 @@
 
 from quillpost.audience.hook_rows import Said
 from quillpost.audience.rules import ADDRESS, Faults, Person, examine_alone, written
-from quillpost.postal.keys import NO_PLACE, street_of
+from quillpost.postal.keys import NO_PLACE, street_of, unit_of
 
 
 def is_whole(person: Person) -> bool:
@@ -16,9 +16,10 @@ def may_live_together(one: Person, other: Person) -> bool:
         return False
     if street_of(one.address_key) != street_of(other.address_key) or one.country != other.country:
         return False
-    parts = ("address2", "city", "province", "postal_code")
-    pairs = [(getattr(one, part), getattr(other, part)) for part in parts]
-    return all(here is None or there is None or here.casefold() == there.casefold() for here, there in pairs)
+    parts = ("city", "province", "postal_code")
+    pairs = [(getattr(one, part) or "", getattr(other, part) or "") for part in parts]
+    pairs.append((unit_of(one.address_key), unit_of(other.address_key)))
+    return all(not here or not there or here.casefold() == there.casefold() for here, there in pairs)
 
 
 def put_together(known: Person, said: Said, person: Person) -> tuple[Person, Faults]:

@@ -182,7 +182,7 @@ def _lives_at(where: Whereabouts) -> list[sa.ColumnElement[bool]]:
     if where.address_key is not None:
         return [recipients.c.address_key == where.address_key]
     return [
-        recipients.c.address_key.startswith(f"{where.street}|", autoescape=True),
+        recipients.c.address_key.startswith(f"{where.beginning}|", autoescape=True),
         *(sa.func.lower(recipients.c[name]) == sa.func.lower(text) for name, text in where.parts.items()),
     ]
 

@@ -7,6 +7,7 @@ from datetime import date, datetime
 from typing import Any
 
 from quillpost.kit.errors import Invalid
+from quillpost.postal.cities import restored_zip
 from quillpost.postal.countries import COUNTRIES
 from quillpost.postal.judging import (
     DELIVERABLE,
@@ -16,9 +17,11 @@ from quillpost.postal.judging import (
     judge,
     surname_of,
 )
-from quillpost.postal.keys import NO_PLACE, bare
+from quillpost.postal.keys import NO_PLACE, street_of, unit_of
 from quillpost.postal.lines import taken_apart
 from quillpost.postal.states import state_code
+from quillpost.postal.zips import ZIP as ZIP
+from quillpost.postal.zips import written_zip
 
 CUSTOM = tuple(f"custom{n}" for n in range(1, 11))
 TEXTS = (
@@ -28,15 +31,18 @@ TEXTS = (
 LONGEST = 300
 
 HOME_NAMES = {"US", "USA", "UNITED STATES", "UNITED STATES OF AMERICA"}
-ZIP = re.compile(r"([0-9]{5})(?:-?([0-9]{4}))?")
 EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
 
 ADDRESS = ("address", "address2", "city", "province", "postal_code", "country")
+
+BY_ADDRESS, BY_HOUSEHOLD, BY_EMAIL = SUPPRESS_BY = ("address", "household", "email")
+"""Whom an entry of a suppression list bars: everyone at its address, its family there, or its e-mail."""
 
 JUDGED = ("surname", "address_key", "standard", "deliverability", "reasons")
 """What we find out about a person, as columns."""
 
 NO_PRICE = "There is no price for this piece to {}."
+SAMPLE = "This address is made up, a sample for testing mode: it is not mailed to."
 SUPPRESSED = "This address is on a suppression list."
 SAME_ADDRESS = "Another recipient of this order has the same address."
 REPEATED = "The same piece went to this address less than 36 hours ago."
@@ -46,7 +52,8 @@ for a country."""
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """One recipient, ready to be an item. `refusal` says why no piece will be made."""
+    """One recipient, ready to be an item. `refusal` says why no piece will be made; `absentee_address` is the
+    house that an owner is written to about, who lives elsewhere."""
 
     name: str | None = None
     company: str | None = None
@@ -66,6 +73,7 @@ class Person:
     standard: Standard | None = None
     deliverability: str = DELIVERABLE
     reasons: tuple[str, ...] = ()
+    absentee_address: str | None = None
     refusal: str | None = None
 
     @property
@@ -89,6 +97,12 @@ class Person:
         return None not in needed
 
 
+def told_apart(suppress_by: str, person: Person) -> str:
+    """What tells people of one address on one list apart, as the function of the schema says it."""
+    by = {BY_HOUSEHOLD: person.surname, BY_EMAIL: person.email and person.email.lower()}
+    return by.get(suppress_by) or ""
+
+
 Row = Mapping[str, str | None]
 """What a caller wrote of one person, by our field names."""
 Faults = dict[str, list[str]]
@@ -98,21 +112,22 @@ Faults = dict[str, list[str]]
 def examine(rows: Sequence[Row]) -> list[Person]:
     """Everyone in order, or `Invalid` with all faults. Doubles within the order are refused, not lost.
 
-    A suppression list may bar the e-mail of the first at an address and leave the address to the next. So a
-    double is sure only where whatever bars one before it bars it too; the others are judged after that.
+    A suppression list may bar the family or the e-mail of the first at an address and leave the address to
+    the next. So a double is sure only where whatever bars one before it bars it too; the others are judged
+    after that.
     """
     faults: Faults = {}
     people: list[Person] = []
-    seen: dict[str, set[str | None]] = {}
+    seen: dict[str, set[tuple[str | None, str | None]]] = {}
     for index, row in enumerate(rows):
         person = _person(row, f"recipients.{index}.", faults)
         if person.deliverability == UNDELIVERABLE:
             person = replace(person, refusal=person.reasons[0])
         if (key := person.address_key) is not None:
-            emails = seen.setdefault(key, set())
-            if None in emails or person.email in emails:
+            there = seen.setdefault(key, set())
+            if any((who, email) in there for who in (None, person.surname) for email in (None, person.email)):
                 person = replace(person, refusal=SAME_ADDRESS)
-            emails.add(person.email)
+            there.add((person.surname, person.email))
         people.append(person)
     if faults:
         raise Invalid(faults)
@@ -166,10 +181,17 @@ class Whereabouts:
     """As much of an address as someone remembers, spelled as addresses are kept."""
 
     street: str
+    unit: str
+    """Empty where none is named."""
     address_key: str | None
     """The whole of it, where the ZIP or postal code is known."""
     parts: Mapping[str, str]
-    """What else is known: address2, city, province, country."""
+    """What else is known: city, province, country."""
+
+    @property
+    def beginning(self) -> str:
+        """How the keys of such addresses begin."""
+        return f"{self.street}|{self.unit}" if self.unit else self.street
 
 
 def whereabouts(row: Row) -> Whereabouts:
@@ -182,11 +204,13 @@ def whereabouts(row: Row) -> Whereabouts:
     if country == HOME:
         _split_one_line(given)
         given["province"] = state_code(given["province"] or "") or given["province"]
-    named = {name: given[name] for name in ("address2", "city", "province")}
+    named = {name: given[name] for name in ("city", "province")}
     named["country"] = country if given["country"] else None
+    key = judge(given, country).key or "||"
     return Whereabouts(
-        street=bare(given["address"]),
-        address_key=judge(given, country).key if given["postal_code"] else None,
+        street=street_of(key),
+        unit=unit_of(key),
+        address_key=key if given["postal_code"] else None,
         parts={name: text for name, text in named.items() if text is not None},
     )
 
@@ -253,11 +277,11 @@ def _check_home(given: dict[str, str | None], prefix: str, faults: Faults, *, ma
             faults[f"{prefix}province"] = ["This is not a state of the US; use two letters."]
         given["province"] = code or given["province"]
     if given["postal_code"]:
-        code_parts = ZIP.fullmatch(given["postal_code"])
-        if code_parts is None:
+        code = given["postal_code"]
+        whole = restored_zip(code, given["province"] or "", given["city"] or "") or code
+        if ZIP.fullmatch(whole) is None:
             faults[f"{prefix}postal_code"] = ["A ZIP code has 5 digits, or 5-4."]
-        elif code_parts[2]:
-            given["postal_code"] = f"{code_parts[1]}-{code_parts[2]}"
+        given["postal_code"] = written_zip(whole) if ZIP.fullmatch(whole) else code
 
 
 def _day(text: str | None, path: str, faults: Faults) -> date | None:

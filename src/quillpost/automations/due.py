@@ -1,14 +1,14 @@
 """Who is due: those whose day has come, and those who wait, with what is known of them."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, tzinfo
 from typing import Any
 
 import sqlalchemy as sa
 
 from quillpost import jobs
-from quillpost.audience.rules import Person
+from quillpost.audience.rules import SAMPLE, Person
 from quillpost.automations import rules
 from quillpost.automations.store import Automation
 from quillpost.database import Database, Tx
@@ -20,7 +20,7 @@ from quillpost.postal.judging import HOME
 SEND = "automations.send"
 FIND_DATES = "automations.find_dates"
 
-# One key for a person, here and in Python: `Waiting.key`.
+# One key for a person, here and in Python: `Waiting.key`. Of whoever was erased a digest of it is known.
 _KEY = "coalesce(r.address_key, 'email ' || r.email_key)"
 
 
@@ -38,7 +38,8 @@ def _celebrating(field: str) -> str:
        and (extract(month from r.{field}) * 100 + extract(day from r.{field}))::integer = o.month_day
        and r.{field} <= o.occasion and r.address is not null and not {lacks_parts("r")}
      where not exists (select 1 from automation_sent s where s.automation_id = a.id
-                          and s.person_key = {_KEY} and s.year = extract(year from o.occasion)::integer)
+                          and s.person_key = any(array[{_KEY}, erased_key(a.id, {_KEY})])
+                          and s.year = extract(year from o.occasion)::integer)
        and not exists (select 1 from automation_sent s where s.automation_id = a.id
                           and s.recipient_id = r.id and s.year = extract(year from o.occasion)::integer)
     """
@@ -81,7 +82,8 @@ _SENT = sa.text(
       from unnest(cast(:keys as text[]), cast(:people as bigint[]), cast(:years as integer[]))
            with ordinality as p (key, recipient_id, year, place)
      where exists (select 1 from automation_sent s where s.automation_id = :automation
-                      and s.person_key = p.key and s.year = p.year)
+                      and s.person_key = any(array[p.key, erased_key(:automation, p.key)])
+                      and s.year = p.year)
         or exists (select 1 from automation_sent s where s.automation_id = :automation
                       and s.recipient_id = p.recipient_id and s.year = p.year)
     """
@@ -155,6 +157,7 @@ def take_waiting(tx: Tx, automation: Automation, *, zone: tzinfo, most: int) -> 
             automation_due.c.since,
             automation_due.c.year,
             *(people.c[name] for name in PERSON_COLUMNS),
+            sa.false().label("is_sample") if people is items else recipients.c.is_sample,
         )
         .join(people, people.c.id == link)
         .where(automation_due.c.automation_id == automation.id)
@@ -166,10 +169,15 @@ def take_waiting(tx: Tx, automation: Automation, *, zone: tzinfo, most: int) -> 
             row.due_id,
             row.recipient_id,
             row.year or rules.day_of(row.since, zone).year,
-            person_of({**row._mapping, "country": row.country or HOME}),
+            _person(row, automation),
         )
         for row in rows
     ]
+
+
+def _person(row: Any, automation: Automation) -> Person:
+    person = person_of({**row._mapping, "country": row.country or HOME})
+    return replace(person, refusal=SAMPLE) if row.is_sample and automation.mode == "live" else person
 
 
 def not_yet_mailed(tx: Tx, automation_id: int, waiting: Sequence[Waiting]) -> list[Waiting]:

@@ -11,7 +11,20 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from quillpost.cli import backups, barcode, demo, hands, people, print_room, serving, tracking, upkeep
+from quillpost.cli import (
+    backups,
+    barcode,
+    demo,
+    hands,
+    leads,
+    lists,
+    people,
+    print_room,
+    privacy,
+    serving,
+    tracking,
+    upkeep,
+)
 from quillpost.kit.errors import QuillpostError
 
 app = typer.Typer(
@@ -21,7 +34,9 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for commands in (serving, people, print_room, upkeep, backups, demo, hands, barcode, tracking):
+for commands in (
+    serving, people, print_room, upkeep, backups, demo, hands, barcode, tracking, leads, lists, privacy,
+):  # fmt: skip
     commands.add_to(app)
 
 

@@ -14,6 +14,7 @@ import sqlalchemy as sa
 
 from quillpost import wiring
 from quillpost.carriers import live_carrier
+from quillpost.cli.address_checks import check_addresses, check_verifier
 from quillpost.cli.clock_check import check_clock
 from quillpost.cli.findings import Finding
 from quillpost.cli.notice_checks import check_mail, check_notices, check_texts
@@ -79,6 +80,7 @@ def without_database(settings: wiring.Settings) -> Iterator[Finding]:
     yield from check_carrier(settings)
     yield from check_mail(settings)
     yield check_texts(settings)
+    yield check_verifier(settings)
 
 
 def check_home(settings: wiring.Settings) -> Finding:
@@ -257,6 +259,7 @@ def with_database(settings: wiring.Settings, conninfo: str, *, now: datetime) ->
             yield check_paused(tx)
             yield check_webhooks(tx)
             yield check_notices(tx, now=now)
+            yield check_addresses(tx)
     except sa.exc.DBAPIError as fault:
         reason = str(fault.orig).strip().splitlines()[0]
         yield Finding("database", "broken", f"it refused an answer: {reason}", "Read PostgreSQL's log.")

@@ -72,7 +72,7 @@ def serve(
 
 def work(
     queues: Annotated[
-        str | None, typer.Option(help="Only these of default, compose and hand_over, with commas.")
+        str | None, typer.Option(help="Only these of default, compose, hand_over and import, with commas.")
     ] = None,
     concurrency: Annotated[int | None, typer.Option(help="Jobs at a time.", min=1)] = None,
 ) -> None:

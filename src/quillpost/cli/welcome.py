@@ -45,6 +45,9 @@ FIRST_SEND = {
 }
 
 
+FIRST_SEARCH = {"address": "1100 Congress Ave, Austin, TX 78701", "record_count": 100}
+
+
 @dataclass(frozen=True, slots=True)
 class Welcome:
     base_url: str
@@ -60,6 +63,15 @@ class Welcome:
             f" -d {shlex.quote(json.dumps(FIRST_SEND))}"
         )
 
+    @property
+    def radius_curl(self) -> str:
+        return (
+            f"curl -s {self.base_url}/api/v2/mailing-lists-utils/count-radius-search"
+            f" -H 'Authorization: Bearer {self.token}'"
+            " -H 'Content-Type: application/json'"
+            f" -d {shlex.quote(json.dumps(FIRST_SEARCH))}"
+        )
+
     def show(self) -> None:
         out = Console(soft_wrap=True, highlight=False)
         out.print()
@@ -73,6 +85,10 @@ class Welcome:
         out.print("Send a first postcard in testing mode (nothing is mailed, nothing is billed):")
         out.print()
         out.print(self.curl, markup=False)
+        out.print()
+        out.print("Or count the made-up neighbours of an address, as a radius search finds them:")
+        out.print()
+        out.print(self.radius_curl, markup=False)
         out.print()
 
 

@@ -65,6 +65,7 @@ class MailingList(TypedDict):
     total_recipients: int
     processed: bool
     is_suppression_list: bool
+    suppress_by: str | None
     total_scans: int
     unique_scans: int
     total_sends: int
@@ -86,14 +87,11 @@ class Recipient(MailedRecipient, _ItsList):
     mailing_list_id: int
     dob: str | None
     anniversary: str | None
+    deliverability: str
+    can_deliver: bool
+    deliverability_reasons: list[str]
     created_at: str
     updated_at: str
-
-
-class ListedRecipient(Recipient):
-    """A row of one list's recipients."""
-
-    can_deliver: bool
 
 
 class RefusedRecipient(InlineRecipient):

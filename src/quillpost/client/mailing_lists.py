@@ -4,8 +4,9 @@ from datetime import datetime
 from typing import TypedDict, Unpack
 
 from quillpost.client.answers import Message
-from quillpost.client.audience import ListedRecipient, MailingList
+from quillpost.client.audience import MailingList, Recipient
 from quillpost.client.calls import Ask, How, Id, Resource, listing, operation
+from quillpost.client.radius import RadiusBought, RadiusCall, RadiusCount
 
 
 class Deduplicated(TypedDict):
@@ -32,6 +33,7 @@ class ListFields(TypedDict, total=False):
     qrcode_url: str | None
     sub_account_id: Id | None
     is_suppression_list: bool
+    suppress_by: str | None
 
 
 class ListChanges(ListFields, total=False):
@@ -50,6 +52,18 @@ class MailingLists(Resource[How]):
     ) -> Ask[MailingList]:
         """A new list; `description` is its name."""
         return Ask(body={"description": description, **fields}, idempotency_key=idempotency_key)
+
+    @operation("POST /mailing-lists-utils/count-radius-search")
+    def count_radius_search(self, **search: Unpack[RadiusCall]) -> Ask[RadiusCount]:
+        """How many addresses there are around one, and what they would cost; asking is free."""
+        return Ask(body=search)
+
+    @operation("POST /mailing-lists-utils/buy-radius-search")
+    def buy_radius_search(
+        self, *, idempotency_key: str | None = None, **search: Unpack[RadiusCall]
+    ) -> Ask[RadiusBought]:
+        """Buy the addresses around one, onto a new list or onto `mailing_list_id`."""
+        return Ask(body=search, idempotency_key=idempotency_key)
 
     @operation("GET /mailing-lists/{mailing_list_id}")
     def read(self, mailing_list_id: Id) -> Ask[MailingList]:
@@ -87,6 +101,6 @@ class MailingLists(Resource[How]):
         return Ask(mailing_list_id)
 
     @listing("/mailing-lists-utils/recipients/{mailing_list_id}")
-    def recipients(self, mailing_list_id: Id, **only: Unpack[RecipientsFilter]) -> Ask[ListedRecipient]:
+    def recipients(self, mailing_list_id: Id, **only: Unpack[RecipientsFilter]) -> Ask[Recipient]:
         """Everyone on the list, or those who have changed since a time."""
         return Ask(mailing_list_id, query=only)

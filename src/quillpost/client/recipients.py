@@ -1,6 +1,6 @@
 """People on mailing lists."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypedDict, Unpack
 
 from quillpost.client.answers import Message
@@ -38,6 +38,14 @@ class Whereabouts(TypedDict, total=False):
 
 class Deleted(TypedDict):
     status: str
+
+
+class Erased(TypedDict):
+    """`erased` has how many rows told of the person; `waiting`, pieces that a printer has, until mailed."""
+
+    message: str
+    erased: Mapping[str, int]
+    waiting: int
 
 
 class Recipients(Resource[How]):
@@ -84,3 +92,8 @@ class Recipients(Resource[How]):
     def lookup(self, email: str, *, idempotency_key: str | None = None) -> Ask[Recipient]:
         """Whoever has this e-mail; `NotFound` where nobody has."""
         return Ask(body={"email": email}, idempotency_key=idempotency_key)
+
+    @operation("POST /recipients/erase")
+    def erase(self, *, idempotency_key: str | None = None, **whom: Unpack[Whereabouts]) -> Ask[Erased]:
+        """Forget whoever lives at this address or has this e-mail, for good; counts and money stay."""
+        return Ask(body=whom, idempotency_key=idempotency_key)

@@ -6,6 +6,7 @@ from typing import Any, Literal, TypedDict, Unpack
 
 from quillpost.client.audience import InlineRecipient
 from quillpost.client.calls import Ask, How, Id, Resource, operation
+from quillpost.client.radius import RadiusSearch
 
 PieceName = Literal["postcard", "windowed-letter", "windowless-letter", "notecard", "magnacard"]
 FontSize = Literal["auto", "large", "medium", "small"]
@@ -16,6 +17,7 @@ class AnySend(TypedDict, total=False):
 
     recipients: Sequence[InlineRecipient]
     mailing_list_ids: Sequence[Id]
+    radius_search: RadiusSearch
     front_image_url: str
     image_template: Id
     message: str

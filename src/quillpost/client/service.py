@@ -6,6 +6,7 @@ from quillpost.client.automations import Automations
 from quillpost.client.calls import Ask, How, Resource, Wire, operation
 from quillpost.client.handwriting_styles import HandwritingStyles
 from quillpost.client.image_templates import ImageTemplates
+from quillpost.client.imports import Imports
 from quillpost.client.mailing_lists import MailingLists
 from quillpost.client.message_templates import MessageTemplates
 from quillpost.client.orders import Orders
@@ -80,6 +81,7 @@ class Service(Resource[How]):
         self.send: Send[How] = Send(wire)
         self.orders: Orders[How] = Orders(wire)
         self.mailing_lists: MailingLists[How] = MailingLists(wire)
+        self.imports: Imports[How] = Imports(wire)
         self.recipients: Recipients[How] = Recipients(wire)
         self.image_templates: ImageTemplates[How] = ImageTemplates(wire)
         self.message_templates: MessageTemplates[How] = MessageTemplates(wire)

@@ -8,10 +8,17 @@ Ink = tuple[float, float, float]
 
 NO_CUSTOM: tuple[str | None, ...] = (None,) * 10
 
+Parts = tuple[str | None, str | None, str | None, str | None, str | None]
+"""Of an address: the street, the second line, city, state and ZIP code."""
+
 
 @dataclass(frozen=True, slots=True)
 class Addressee:
-    """One recipient as copied at sending time; every part may be unknown."""
+    """One recipient as copied at sending time; every part may be unknown.
+
+    The address is the one that was given, as a message's variables say it. `standard` is what the address
+    block says instead, where it is known how the post wants it written, or where the person is now.
+    """
 
     name: str | None = None
     company: str | None = None
@@ -27,6 +34,14 @@ class Addressee:
     anniversary: str | None = None
     custom: tuple[str | None, ...] = NO_CUSTOM
     or_current_resident: bool = False
+    standard: Parts | None = None
+
+    @property
+    def block(self) -> Parts:
+        """The address as the block says it."""
+        if self.standard is not None:
+            return self.standard
+        return self.address, self.address2, self.city, self.province, self.postal_code
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +111,6 @@ class Design:
     pages: bytes | None = None
     pdf_only: bool = False
     giftcard: Giftcard | None = None
-    opt_out: str | None = None
     branding: Branding | None = None
     sender: Sender = Sender()
     return_address: ReturnAddress = ReturnAddress()
@@ -107,7 +121,8 @@ class Design:
 class Copy:
     """One piece to print. `design` is a key of the batch's designs.
 
-    `tracking` has 20 digits, or is None outside the US, where no barcode is printed.
+    `tracking` has 20 digits, or is None outside the US, where no barcode is printed. `opt_out` says how to
+    get no more mail; its last word is where.
     """
 
     item_id: int
@@ -117,6 +132,7 @@ class Copy:
     routing: str = ""
     qr_url: str | None = None
     claim: Claim | None = None
+    opt_out: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

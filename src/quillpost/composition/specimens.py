@@ -44,7 +44,7 @@ _QR = "https://mail.example.com/q/7Hk2Wd"
 _CLAIM = Claim("QPST-7H2K-WD41", "https://mail.example.com/c/QPST7H2KWD41")
 _CONTACT = "Quincy Ward · (512) 555-0100 · quincy@ward.example"
 _DISCLAIMER = "Ward & Sons Gardens, licensed irrigators and arborists in Travis County, Texas."
-_OPT_OUT = "No more mail like this? Visit mail.example.com/stop and enter 7HK2WD."
+_OPT_OUT = "Prefer no mail? mail.example.com/stop/7Hk2WdQx"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +61,7 @@ def specimens(studio: Studio, name: str) -> Iterator[Specimen]:
     piece = studio.pieces[name]
     pages = printable_pages(_enclosure(studio)).data if piece.extra else None
     is_gift = any(side.card for side in piece.sides)
-    copy = Copy(
-        1, 0, _RECIPIENT, _COPY.tracking, _COPY.routing, qr_url=_QR, claim=_CLAIM if is_gift else None
-    )
+    copy = Copy(1, 0, _RECIPIENT, _COPY.tracking, _COPY.routing, _QR, _CLAIM if is_gift else None, _OPT_OUT)
     # The code is on the card itself: no gift card goes without.
     plain = Copy(1, 0, _RECIPIENT, _COPY.tracking, _COPY.routing, claim=copy.claim)
     giftcard = Giftcard("Barton Coffee", 2_500) if is_gift else None
@@ -75,7 +73,6 @@ def specimens(studio: Studio, name: str) -> Iterator[Specimen]:
             background=_picture_for(piece, "background"),
             pages=pages,
             giftcard=giftcard,
-            opt_out=_OPT_OUT,
         ),
         copy,
     )
@@ -95,7 +92,6 @@ def _design(
     pages: bytes | None = None,
     pdf_only: bool = False,
     giftcard: Giftcard | None = None,
-    opt_out: str | None = None,
     branding: Branding | None = None,
 ) -> Design:
     return Design(
@@ -107,7 +103,6 @@ def _design(
         pages=pages,
         pdf_only=pdf_only,
         giftcard=giftcard,
-        opt_out=opt_out,
         branding=branding,
         sender=_SENDER,
         return_address=_HOME,

@@ -114,6 +114,15 @@ class Studio:
 
         return [piece.title for piece in self.pieces.values() if not all(map(takes, piece.every_side()))]
 
+    def too_small_for_opt_out(self, line: str) -> list[str]:
+        """The titles of the pieces on which such a line about getting no more mail does not fit."""
+        face = Lettering(self.hands.plain)
+
+        def takes(side: Side) -> bool:
+            return side.opt_out is None or furniture.takes_opt_out(line, side.opt_out, face)
+
+        return [piece.title for piece in self.pieces.values() if not all(map(takes, piece.every_side()))]
+
     def compose(
         self, designs: Mapping[Any, Design], copies: Sequence[Copy], *, title: str, made_at: datetime
     ) -> Printed:
@@ -205,8 +214,6 @@ class _Check:
                     )
                 if side.indicia:
                     furniture.draw_indicia(self._design.indicia, side.indicia, self._face)
-                if side.opt_out and self._design.opt_out:
-                    furniture.draw_opt_out(self._design.opt_out, side.opt_out, self._face)
         except DoesNotFit as too_long:
             return too_long
         written = [return_passage(side, self._design, 0, is_even=self._is_even) for side in self._sides]

@@ -26,6 +26,7 @@ batches = sa.Table(
     *maybe("acknowledged_at", kind=Moment),
     *maybe("trouble"),
     *maybe("trouble_at", "settled_at", kind=Moment),
+    *maybe("opt_out"),
 )
 
 batch_files = sa.Table(

@@ -100,6 +100,7 @@ mailing_lists = sa.Table(
     *maybe("key_digest", "key_sealed", kind=BYTEA()),
     *dated(),
     *maybe("kept_for"),
+    column("suppress_by", Text),
 )
 
 recipients = sa.Table(
@@ -114,6 +115,28 @@ recipients = sa.Table(
     *dated(),
     sa.Column("email_key", Text, sa.Computed("lower(email)", persisted=True)),
     *judged(),
+    column("told_apart", Text),
+    *maybe("absentee_address"),
+    sa.Column("is_sample", Flag, nullable=False, server_default=sa.false()),
+    *maybe("address_rules", kind=Int),
+)
+
+barred_digests = sa.Table(
+    "barred_digests",
+    metadata,
+    key(),
+    *owner(),
+    column("kind", Text),
+    column("digest", BYTEA()),
+    column("at", Moment),
+)
+
+do_not_mail_inbox = sa.Table(
+    "do_not_mail_inbox",
+    metadata,
+    key(),
+    column("code", Text),
+    column("at", Moment),
 )
 
 files = sa.Table(
@@ -211,6 +234,8 @@ orders = sa.Table(
     column("rush", Flag),
     *maybe("pool_at", kind=Moment),
     column("n_over", Int),
+    *maybe("pictures_gone_at", kind=Moment),
+    *maybe("verified_at", kind=Moment),
 )
 
 order_counts = sa.Table(
@@ -263,6 +288,8 @@ items = sa.Table(
     column("delivery_inferred", Flag),
     column("is_over", Flag),
     *judged(),
+    *maybe("person_gone_at", kind=Moment),
+    *maybe("address_rules", kind=Int),
 )
 
 facts = sa.Table(

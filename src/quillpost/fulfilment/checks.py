@@ -4,7 +4,7 @@ Each reason is a sentence that the sender reads, too. An order of which no piece
 nothing of it would reach paper.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
 import sqlalchemy as sa
@@ -20,7 +20,7 @@ from quillpost.orders import look
 from quillpost.orders.longest import DAYS, FIELDS, longest_mailed
 from quillpost.orders.records import Order
 from quillpost.orders.rules import ItemStatus
-from quillpost.postal.judging import HALF_AN_ADDRESS, NO_ADDRESS
+from quillpost.postal import judging
 
 log = structlog.get_logger(__name__)
 
@@ -41,10 +41,11 @@ def reasons(tx: Tx, studio: Studio, order_ids: Sequence[int], limits: ReviewLimi
     """Why these orders should wait, by their ids; those that need not are left out."""
     rows = tx.execute(
         sa.select(orders).where(orders.c.id.in_(order_ids), orders.c.n_processing > 0).order_by(orders.c.id)
-    )
+    ).all()
     inside = [Order.of(row) for row in rows]
+    verified = {row.id for row in rows if row.verified_at is not None}
     unfilled = _unfilled(tx, inside, limits.unfilled_percent)
-    undeliverable = _undeliverable(tx, inside, limits.undeliverable_percent)
+    undeliverable = _undeliverable(tx, inside, verified, limits.undeliverable_percent)
     found = {
         order.id: [
             *_words(tx, studio, order),
@@ -170,7 +171,8 @@ def _pieces(how_many: int) -> str:
 _UNDELIVERABLE = sa.text(
     """
     select i.order_id, count(*) as people,
-           count(*) filter (where i.failure = any(:sentences) or starts_with(i.failure, :no_price)) as failed
+           count(*) filter (where i.deliverability = :verdict or i.failure = any(:sentences)
+                            or starts_with(i.failure, :no_price)) as failed
       from items i
      where i.order_id = any(:orders) and (i.mode <> 'test' or lower(i.name) is distinct from :reserved)
      group by i.order_id
@@ -178,16 +180,20 @@ _UNDELIVERABLE = sa.text(
 )
 
 
-def _undeliverable(tx: Tx, inside: Sequence[Order], most_percent: int) -> dict[int, list[str]]:
-    """Orders of whose people too many have no address that mail reaches."""
-    suspects = [order.id for order in inside if order.tally[ItemStatus.FAILED]]
+def _undeliverable(
+    tx: Tx, inside: Sequence[Order], verified: Container[int], most_percent: int
+) -> dict[int, list[str]]:
+    """Orders of whose people too many have no address that mail reaches. What a verifier has found out since
+    a piece was accepted fails it only when the review has ended."""
+    suspects = [order.id for order in inside if order.tally[ItemStatus.FAILED] or order.id in verified]
     if not suspects:
         return {}
     rows = tx.execute(
         _UNDELIVERABLE,
         {
             "orders": suspects,
-            "sentences": [NO_ADDRESS, HALF_AN_ADDRESS, UNDELIVERABLE],
+            "verdict": judging.UNDELIVERABLE,
+            "sentences": [judging.NO_ADDRESS, judging.HALF_AN_ADDRESS, UNDELIVERABLE],
             "no_price": NO_PRICE.partition("{}")[0],
             "reserved": UNDELIVERABLE_NAME.lower(),
         },

@@ -24,6 +24,7 @@ from quillpost.orders.moves import Move, move_items
 from quillpost.orders.records import Item, Order
 from quillpost.orders.rules import ItemStatus
 from quillpost.ports import FileMissing
+from quillpost.postal.judging import PARTS
 
 log = structlog.get_logger(__name__)
 
@@ -58,9 +59,11 @@ def read_contents(tx: Tx, batch: store.Batch) -> Contents:
     return Contents(batch, items, orders, designs, store.file_keys(tx, designs))
 
 
-def draw(press: Press, contents: Contents, *, indicia: Sequence[str], qr_base: str) -> dict[str, bytes]:
-    """The batch's files by name; the same rows, postage mark and address give the same bytes."""
-    drawable = _drawable(press, contents, indicia=indicia, qr_base=qr_base)
+def draw(
+    press: Press, contents: Contents, *, indicia: Sequence[str], qr_base: str, opt_out: str | None
+) -> dict[str, bytes]:
+    """The batch's files by name; the same rows, postage mark and addresses give the same bytes."""
+    drawable = _drawable(press, contents, indicia=indicia, qr_base=qr_base, opt_out=opt_out)
     printed = _compose(press, contents.batch, drawable)
     rows = _manifest(contents, printed)
     summary = statement(
@@ -89,7 +92,7 @@ def remade(press: Press, batch: store.Batch) -> dict[str, bytes]:
     if batch.indicia is None or batch.qr_base is None:
         raise Unavailable(f"Batch {batch.id} has not been composed yet.")
     try:
-        files = draw(press, contents, indicia=batch.indicia, qr_base=batch.qr_base)
+        files = draw(press, contents, indicia=batch.indicia, qr_base=batch.qr_base, opt_out=batch.opt_out)
     except FileMissing:
         raise Unavailable(
             f"A picture of batch {batch.id} is no longer in the file store. Bring it back from a backup."
@@ -99,20 +102,28 @@ def remade(press: Press, batch: store.Batch) -> dict[str, bytes]:
 
 
 def part_from(
-    press: Press, contents: Contents, *, indicia: Sequence[str], qr_base: str, now: datetime
+    press: Press,
+    contents: Contents,
+    *,
+    indicia: Sequence[str],
+    qr_base: str,
+    opt_out: str | None,
+    now: datetime,
 ) -> bool:
     """Fail the pieces that stop their batch from being drawn, so that the others go on; whether it has any.
 
     A batch pools many senders: what one of them brought must not hold up the rest.
     """
-    drawable = _drawable(press, contents, indicia=indicia, qr_base=qr_base)
+    drawable = _drawable(press, contents, indicia=indicia, qr_base=qr_base, opt_out=opt_out)
     faulty = _misfits(press, drawable) or _faulty_orders(press, contents.batch, drawable)
     with press.db.work() as tx:
         move_items(tx, faulty, now=now)
     return bool(faulty)
 
 
-def _drawable(press: Press, contents: Contents, *, indicia: Sequence[str], qr_base: str) -> _Drawable:
+def _drawable(
+    press: Press, contents: Contents, *, indicia: Sequence[str], qr_base: str, opt_out: str | None
+) -> _Drawable:
     # Pictures are read when no transaction is open; orders of one sender often share them.
     designs = look.designs(
         contents.designs,
@@ -121,7 +132,9 @@ def _drawable(press: Press, contents: Contents, *, indicia: Sequence[str], qr_ba
         indicia=indicia,
     )
     pieces = contents.items.values()
-    copies = [look.copy(item, contents.orders[item.order_id], qr_base=qr_base) for item in pieces]
+    copies = [
+        look.copy(item, contents.orders[item.order_id], qr_base=qr_base, opt_out=opt_out) for item in pieces
+    ]
     return _Drawable(designs, copies)
 
 
@@ -197,5 +210,6 @@ def _manifest(contents: Contents, printed: Printed) -> list[dict[str, object]]:
                 "envelope_page": None if printed.envelopes is None else number,
             }
             | {name: getattr(item, name) for name in rules.MANIFEST_COLUMNS[6:]}
+            | dict(zip(PARTS, look.addressee(item).block, strict=True))
         )
     return rows

@@ -14,7 +14,7 @@ IN_THE_HOUSE = frozenset({ItemStatus.PROCESSING, ItemStatus.PRINTED})
 
 FIND = sa.text(
     """
-    select p.position, p.item_id, p.superseded, i.status,
+    select p.position, p.item_id, p.superseded, i.status, i.person_gone_at is not null as is_erased,
            (select max(n.batch_id) from prints n
              where p.superseded and n.item_id = p.item_id and not n.superseded) as anew
       from prints p join items i on i.id = p.item_id
@@ -34,6 +34,7 @@ class Paper:
     status: ItemStatus
     is_void: bool
     anew: int | None
+    is_erased: bool = False
 
     @property
     def is_in_the_mail(self) -> bool:
@@ -57,6 +58,8 @@ class Paper:
             return f"Ended already ({self.status})."
         if self.status not in IN_THE_HOUSE:
             return f"In the mail already ({self.status})."
+        if self.is_erased:
+            return "Its recipient was erased."
         if self.is_void:
             return f"Reprinted in {reference(self.anew)}." if self.anew else "Reprinted already."
         return None
@@ -70,6 +73,6 @@ def find_paper(
         return []
     asked = {"batch": batch_id, "positions": list(positions), "items": list(item_ids)}
     return [
-        Paper(row.position, row.item_id, ItemStatus(row.status), row.superseded, row.anew)
+        Paper(row.position, row.item_id, ItemStatus(row.status), row.superseded, row.anew, row.is_erased)
         for row in tx.execute(FIND, asked)
     ]

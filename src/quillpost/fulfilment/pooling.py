@@ -33,7 +33,8 @@ CLAIM = sa.text(
 )
 
 _DUE = """
-    select i.id, i.country, i.postal_code, o.piece, o.mail_class, o.rush, s.stock,
+    select i.id, i.country, coalesce(i.standard[5], i.postal_code) as postal_code,
+           o.piece, o.mail_class, o.rush, s.stock,
            array[coalesce(i.front_file_id, o.front_file_id),
                  coalesce(i.background_file_id, o.background_file_id),
                  o.pages_file_id, o.logo_file_id] as look

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 
 from quillpost.composition.studio import Studio
 from quillpost.creative.shelf import Shelf
@@ -20,6 +21,10 @@ class Press:
     worlds: Mapping[str, World]
     qr_base: str
     review: ReviewLimits = DEFAULT_LIMITS
+    answer_within: timedelta | None = None
+    """How long live orders that are due wait for a verifier; without one, not at all."""
+    opt_out: str | None = None
+    """What stands before a piece's code on the line about getting no more mail, where there is one."""
 
     @property
     def stocks(self) -> dict[str, str]:

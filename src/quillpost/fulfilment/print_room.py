@@ -55,6 +55,7 @@ AGAIN = sa.text(
                p.tracking is not null as has_code, row_number() over (order by p.position) as place
           from prints p join items i on i.id = p.item_id
          where p.batch_id = :batch and not p.superseded and i.status in ('Processing', 'Printed')
+           and i.person_gone_at is null
            and (p.position = any(cast(:positions as integer[]))
                 or p.item_id = any(cast(:items as bigint[])))),
     batch as (

@@ -36,16 +36,18 @@ def compose(press: Press, batch_id: int, *, now: datetime) -> None:
         contents = read_contents(tx, batch)
         if not contents.items:
             store.swap_batch(tx, batch_id, expected="new", to="mailed", now=now, settled_at=now)
-            return
+    if not contents.items:
+        _remove_files(press, batch_id)
+        return
     world = press.worlds[batch.mode]
     if world.gaps:
         _come_again(press, batch, COMPOSE, " ".join(world.gaps), now=now)
         return
-    indicia, qr_base = list(world.indicia[batch.mail_class]), press.qr_base
+    indicia, qr_base, opt_out = list(world.indicia[batch.mail_class]), press.qr_base, press.opt_out
     try:
-        files = draw(press, contents, indicia=indicia, qr_base=qr_base)
+        files = draw(press, contents, indicia=indicia, qr_base=qr_base, opt_out=opt_out)
     except Exception as fault:
-        if not part_from(press, contents, indicia=indicia, qr_base=qr_base, now=now):
+        if not part_from(press, contents, indicia=indicia, qr_base=qr_base, opt_out=opt_out, now=now):
             raise
         log.warning("batch.parted", batch=batch_id, error=repr(fault))
         compose(press, batch_id, now=now)
@@ -53,11 +55,17 @@ def compose(press: Press, batch_id: int, *, now: datetime) -> None:
     for name, data in files.items():
         press.shelf.store.put(place_of(batch_id, name), data)
     with press.db.work() as tx:
-        made_of = {"indicia": indicia, "qr_base": qr_base}
-        if store.swap_batch(tx, batch_id, expected="new", to="composed", now=now, **made_of):
+        store.read_batch(tx, batch_id, locked=True)
+        is_outdated = store.has_ended(tx, batch_id)
+        made_of = {"indicia": indicia, "qr_base": qr_base, "opt_out": opt_out}
+        if not is_outdated and store.swap_batch(
+            tx, batch_id, expected="new", to="composed", now=now, **made_of
+        ):
             store.keep_files(tx, batch_id, files)
             book(tx, HAND_OVER, batch_id, is_urgent=batch.rush)
             log.info("batch.composed", batch=batch_id, pieces=len(contents.items))
+    if is_outdated:  # someone was erased while the batch was drawn
+        compose(press, batch_id, now=now)
 
 
 def hand_over(press: Press, batch_id: int, *, now: datetime) -> None:
@@ -137,6 +145,12 @@ def remake(press: Press, batch_id: int) -> None:
     for name, data in remade(press, batch).items():
         press.shelf.store.put(place_of(batch_id, name), data)
     log.info("batch.remade", batch=batch_id)
+
+
+def _remove_files(press: Press, batch_id: int) -> None:
+    """What was drawn of a batch before all its pieces were taken out."""
+    for key in press.shelf.store.keys(place_of(batch_id, "")):
+        press.shelf.store.delete(key)
 
 
 def place_of(batch_id: int, name: str) -> str:

@@ -40,7 +40,7 @@ def draw_proof(press: Press, order_id: int) -> bytes:
         kept_files(press.shelf.store, pictures),
         indicia=press.worlds[order.mode].indicia[order.mail_class],
     )
-    copies = [look.copy(item, order, qr_base=press.qr_base) for item in pieces]
+    copies = [look.copy(item, order, qr_base=press.qr_base, opt_out=press.opt_out) for item in pieces]
     try:
         with heavy_work():
             drawn = press.studio.compose(

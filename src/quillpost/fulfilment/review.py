@@ -7,6 +7,7 @@ import sqlalchemy as sa
 
 from quillpost import events, jobs
 from quillpost.audience.rules import SUPPRESSED
+from quillpost.audience.verifying import VERIFY
 from quillpost.database import Tx
 from quillpost.database.tables import orders
 from quillpost.fulfilment import checks, store
@@ -16,6 +17,7 @@ from quillpost.fulfilment.readiness import price_gaps
 from quillpost.fulfilment.rules import UNDELIVERABLE_NAME, next_cutoff
 from quillpost.fulfilment.steps import POOL
 from quillpost.orders.moves import Move, close_ended_orders, move_items
+from quillpost.orders.rejudged_pieces import judge_before_mailing
 from quillpost.orders.rules import ItemStatus, OrderStatus
 from quillpost.orders.service import SWEEP
 from quillpost.orders.store import swap_status
@@ -29,20 +31,24 @@ HOLD = sa.text("update orders set hold_reasons = :why where id = :held")
 
 def sweep(press: Press, *, now: datetime) -> None:
     """Take every order whose review has ended, and pool what may be. Several sweeps share the work."""
+    judge_before_mailing(press.db)
+    since = None if press.answer_within is None else now - press.answer_within
     while True:
         with press.db.work() as tx:
-            claimed = store.claim_due(tx, now=now, most=ORDERS_AT_ONCE)
+            claimed = store.claim_due(tx, now=now, most=ORDERS_AT_ONCE, answers_since=since)
             for mode, order_ids in claimed.items():
                 _end_review(tx, press, press.worlds[mode], order_ids, now=now)
             if sum(map(len, claimed.values())) < ORDERS_AT_ONCE:
                 _come_back(tx, now=now)
+                if store.awaits_answers(tx, now=now, answers_since=since):
+                    jobs.wake(tx, VERIFY, at=now)
                 break
     pool(press, now=now)
 
 
 def _come_back(tx: Tx, *, now: datetime) -> None:
     """Book the next sweep where one is needed soon: a clock that runs ahead woke us too early."""
-    due_at = store.next_due(tx, until=now + SOON)
+    due_at = store.next_due(tx, now=now, until=now + SOON)
     if due_at is not None:
         jobs.wake(tx, SWEEP, at=due_at)
 
@@ -95,7 +101,8 @@ def let_go(
 
 def _fail_the_unmailable(tx: Tx, world: World, order_ids: Sequence[int], *, now: datetime) -> None:
     """Whom nobody may mail any more, and in testing mode those whose name asks for it."""
-    reasons = dict.fromkeys(store.suppressed_items(tx, order_ids), SUPPRESSED)
+    reasons = store.undeliverable_items(tx, order_ids)
+    reasons |= dict.fromkeys(store.suppressed_items(tx, order_ids), SUPPRESSED)
     if world.mode == "test":
         undeliverable = store.reserved_items(tx, order_ids, UNDELIVERABLE_NAME)
         reasons |= dict.fromkeys(undeliverable, "Undeliverable address")

@@ -17,38 +17,31 @@ from quillpost.kit.errors import NotFound, Unavailable
 from quillpost.orders.look import DesignKey
 from quillpost.orders.records import Item, Order
 from quillpost.orders.rules import ENDS
+from quillpost.postal.judging import HALF_AN_ADDRESS, UNDELIVERABLE
+
+# Live pieces wait for the verifier's answers, if one is asked, as long as it has time to give them.
+AWAITS_ANSWERS = """
+    (mode = 'live' and verified_at is null and coalesce(due_at > cast(:answers_since as timestamptz), false))
+"""
 
 # An order whose lists are yet to become items waits for them.
 CLAIM_DUE = sa.text(
-    """
+    f"""
     select id, mode from orders
-     where status = 'reviewing' and due_at <= :now and not audience_pending
+     where status = 'reviewing' and due_at <= :now and not audience_pending and not {AWAITS_ANSWERS}
      order by due_at, id limit :most
        for update skip locked
     """
 )
 
-# Who is suppressed, as the functions of the schema say it for one account; here for pieces of many.
-SUPPRESSED_ITEMS = sa.text(
-    """
-    with due as (
-        select id, account_id, sub_account_id, address_key, lower(email) as email
-          from items i
-         where order_id = any(:orders) and status = 'Processing'
-           and exists (select 1 from mailing_lists l
-                        where l.account_id = i.account_id and l.is_suppression_list)),
-    barred as (
-        select r.account_id, l.sub_account_id, r.address_key, lower(r.email) as email
-          from mailing_lists l join recipients r on r.mailing_list_id = l.id
-         where l.is_suppression_list and l.account_id in (select account_id from due))
-    select d.id from due d join barred b on b.account_id = d.account_id and b.address_key = d.address_key
-     where d.sub_account_id is null or b.sub_account_id is null or b.sub_account_id = d.sub_account_id
-    union
-    select d.id from due d join barred b on b.account_id = d.account_id and b.email = d.email
-     where bars_email(b.address_key)
-       and (d.sub_account_id is null or b.sub_account_id is null or b.sub_account_id = d.sub_account_id)
+AWAITING_ANSWERS = sa.text(
+    f"""
+    select 1 from orders
+     where status = 'reviewing' and due_at <= :now and not audience_pending and {AWAITS_ANSWERS} limit 1
     """
 )
+
+SUPPRESSED_ITEMS = sa.text("select id from suppressed_items(:orders) as found (id)")
 
 # In the order of their ids: of two that mail to the same lists neither waits for the other in a circle.
 COUNT_SENDS = sa.text(
@@ -88,8 +81,8 @@ REPLACED = sa.text(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """A production batch. `indicia` and `qr_base` are what it was composed with, `partner` to whom it was
-    offered, from before it was handed over."""
+    """A production batch. `indicia`, `qr_base` and `opt_out` are what it was composed with, `partner` to whom
+    it was offered, from before it was handed over."""
 
     id: int
     mode: str
@@ -114,6 +107,7 @@ class Batch:
     printed_at: datetime | None
     mailed_at: datetime | None
     settled_at: datetime | None
+    opt_out: str | None
 
     @classmethod
     def of(cls, row: sa.Row[Any]) -> Self:
@@ -121,19 +115,33 @@ class Batch:
         return cls(**{field.name: columns[field.name] for field in fields(cls)})
 
 
-def claim_due(tx: Tx, *, now: datetime, most: int) -> dict[str, list[int]]:
-    """Orders whose review has ended, by mode, locked for this transaction; others may take the rest."""
+def claim_due(
+    tx: Tx, *, now: datetime, most: int, answers_since: datetime | None = None
+) -> dict[str, list[int]]:
+    """Orders whose review has ended, by mode, locked for this transaction; others may take the rest.
+
+    Those that were due before `answers_since` go on without the verifier's answers.
+    """
     claimed: dict[str, list[int]] = {}
-    for row in tx.execute(CLAIM_DUE, {"now": now, "most": most}):
+    for row in tx.execute(CLAIM_DUE, {"now": now, "most": most, "answers_since": answers_since}):
         claimed.setdefault(row.mode, []).append(row.id)
     return claimed
 
 
-def next_due(tx: Tx, *, until: datetime) -> datetime | None:
+def awaits_answers(tx: Tx, *, now: datetime, answers_since: datetime | None) -> bool:
+    """Whether an order is due for which the verifier is yet to be asked."""
+    asked = {"now": now, "answers_since": answers_since}
+    return tx.execute(AWAITING_ANSWERS, asked).first() is not None
+
+
+def next_due(tx: Tx, *, now: datetime, until: datetime) -> datetime | None:
     """When the next review ends, if it does until then."""
     ends: datetime | None = tx.execute(
         sa.select(sa.func.min(orders.c.due_at)).where(
-            orders.c.status == "reviewing", orders.c.due_at <= until, ~orders.c.audience_pending
+            orders.c.status == "reviewing",
+            orders.c.due_at > now,
+            orders.c.due_at <= until,
+            ~orders.c.audience_pending,
         )
     ).scalar()
     return ends
@@ -230,12 +238,22 @@ def batch_orders(tx: Tx, batch_id: int) -> list[Order]:
     return [Order.of(row) for row in rows]
 
 
+_ENDED = (
+    sa.select(items.c.id)
+    .where(items.c.id == prints.c.item_id, items.c.status.in_([status.value for status in ENDS]))
+    .exists()
+)
+
+
+def has_ended(tx: Tx, batch_id: int) -> bool:
+    """Whether a piece of the batch has ended."""
+    found = sa.select(prints.c.position).where(prints.c.batch_id == batch_id, _ENDED)
+    return tx.execute(found.limit(1)).first() is not None
+
+
 def take_out_ended(tx: Tx, batch_id: int) -> None:
     """Pieces that have ended before they were drawn are not printed: the batch is what is left."""
-    ended = sa.select(items.c.id).where(
-        items.c.id == prints.c.item_id, items.c.status.in_([status.value for status in ENDS])
-    )
-    out = tx.execute(sa.delete(prints).where(prints.c.batch_id == batch_id, ended.exists()))
+    out = tx.execute(sa.delete(prints).where(prints.c.batch_id == batch_id, _ENDED))
     if out.rowcount:
         tx.execute(
             sa.update(batches)
@@ -284,6 +302,18 @@ def reserved_items(tx: Tx, order_ids: Sequence[int], name: str) -> list[int]:
             )
         ).scalars()
     )
+
+
+def undeliverable_items(tx: Tx, order_ids: Sequence[int]) -> dict[int, str]:
+    """Pieces to addresses that were found, since they were accepted, not to be reached by mail; and why."""
+    found = tx.execute(
+        sa.select(items.c.id, items.c.reasons).where(
+            items.c.order_id.in_(order_ids),
+            items.c.status == "Processing",
+            items.c.deliverability == UNDELIVERABLE,
+        )
+    )
+    return {row.id: (row.reasons or [HALF_AN_ADDRESS])[0] for row in found}
 
 
 def suppressed_items(tx: Tx, order_ids: Sequence[int]) -> list[int]:

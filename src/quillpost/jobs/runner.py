@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import LiteralString
 
@@ -41,6 +42,15 @@ SPARE_THREADS = 4
 """Beside the jobs, the webhook pump uses the same threads for its short transactions."""
 
 
+_STOP: ContextVar[asyncio.Event | None] = ContextVar("stop", default=None)
+
+
+def is_stopping() -> bool:
+    """Whether the runner of this very job is to end: a long job breaks off, and is taken up again later."""
+    stop = _STOP.get()
+    return stop is not None and stop.is_set()
+
+
 @dataclass(frozen=True, slots=True)
 class Pulse:
     """How soon a silent worker counts as dead. The grace at shutdown stays below that time,
@@ -70,6 +80,7 @@ class Runner:
         queues: Sequence[str] | None = None,
         singly: Sequence[str] = (),
         pulse: Pulse | None = None,
+        kept_hours: int = KEPT_HOURS,
     ) -> None:
         self._pulse = pulse or Pulse()
         wanted = list(queues) if queues else sorted({OWN_QUEUE, *(task.queue for task in tasks)})
@@ -85,11 +96,12 @@ class Runner:
         )
         for task in tasks:
             _register(self._app, task)
-        _forget_finished_jobs(self._app)
+        _forget_finished_jobs(self._app, kept_hours=kept_hours)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop` is set; a database that goes away is waited for."""
         # Tasks run on the loop's default threads; the loop ends them when it ends itself.
+        _STOP.set(stop)
         threads = ThreadPoolExecutor(self._concurrency + SPARE_THREADS, thread_name_prefix="job")
         asyncio.get_running_loop().set_default_executor(threads)
         while not stop.is_set():
@@ -193,9 +205,9 @@ def _register(app: procrastinate.App, task: Task) -> None:
     app.periodic(cron=task.every)(app.task(name=task.name, queue=task.queue)(tick))
 
 
-def _forget_finished_jobs(app: procrastinate.App) -> None:
+def _forget_finished_jobs(app: procrastinate.App, *, kept_hours: int) -> None:
     async def forget(timestamp: int) -> None:  # noqa: ARG001
-        await app.job_manager.delete_old_jobs(nb_hours=KEPT_HOURS)
+        await app.job_manager.delete_old_jobs(nb_hours=kept_hours)
 
     app.periodic(cron="17 * * * *")(app.task(name="jobs.forget_finished", queue=OWN_QUEUE)(forget))
 

@@ -24,6 +24,10 @@ class Refused(QuillpostError):
     """Well formed, but it names something that is not the caller's, or is past that state."""
 
 
+class NoMatch(Refused):
+    """A search that found nobody."""
+
+
 class Unauthenticated(QuillpostError):
     """No token, or not one of ours."""
 

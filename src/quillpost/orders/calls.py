@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from quillpost.composition.content import ReturnAddress
+from quillpost.leads.rules import Search
 from quillpost.orders.pieces import Piece
 
 Faults = dict[str, list[str]]
@@ -20,6 +21,7 @@ class Call:
     size: str | None = None
     recipients: Sequence[Mapping[str, str | None]] = ()
     mailing_list_ids: Sequence[int] = ()
+    radius: Search | None = None
     message: str | None = None
     message_template_id: int | None = None
     image_template_id: int | None = None

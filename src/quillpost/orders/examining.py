@@ -91,6 +91,8 @@ def _not_for_everyone(wish: Wish, *, is_picture: bool) -> str | None:
     """What a recipient of their own may have is a picture, and it is fetched while the caller waits."""
     if not is_picture:
         return "It is the same for everyone: its URL takes no variables."
+    if wish.radius is not None:
+        return "With a radius_search the picture is the same for everyone: its URL takes no variables."
     if wish.mailing_list_ids:
         return "With mailing_list_ids the picture is the same for everyone: its URL takes no variables."
     return None

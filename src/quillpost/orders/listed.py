@@ -15,17 +15,21 @@ from quillpost.audience.rules import (
     NO_PRICE,
     REPEATED,
     SAME_ADDRESS,
+    SAMPLE,
     SUPPRESSED,
     TEXTS,
     Person,
 )
 from quillpost.database import Tx
-from quillpost.postal.judging import HALF_AN_ADDRESS, HOME, NO_ADDRESS, UNDELIVERABLE
+from quillpost.postal.judging import DOUBTFUL, HALF_AN_ADDRESS, HOME, NO_ADDRESS, UNDELIVERABLE
 from quillpost.pricing.rules import EVERYWHERE_ELSE, Tariff
+
+DOUBTS_TOLD = 3
+"""Reasons, of the many that there may be, that a warning names."""
 
 NOT_AGAIN_WITHIN = timedelta(hours=36)
 
-PERSON_COLUMNS = (*TEXTS, "dob", "anniversary", *JUDGED)
+PERSON_COLUMNS = (*TEXTS, "dob", "anniversary", *JUDGED, "absentee_address")
 """What an item takes over from a recipient."""
 
 
@@ -51,13 +55,17 @@ class Reach:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How many of the lists are mailed at what cost, and how many are not, by reason."""
+    """How many of the lists are mailed at what cost, and how many are not, by reason. Of those who are
+    mailed, how many have a doubtful address, and a few of the reasons."""
 
     pieces: int
     cents: int
     undeliverable: int
     duplicates: int
     suppressed: int
+    samples: int = 0
+    doubtful: int = 0
+    doubts: tuple[str, ...] = ()
 
 
 def _repeats(key: str) -> str:
@@ -78,45 +86,65 @@ def lacks_parts(person: str) -> str:
 
 
 # An address is on a list once, so doubles are met only between lists. Two with the same address have the
-# same country and so the same price, and a barred address bars both; an e-mail bars one person alone. So of
-# doubles the first whose e-mail is not barred stands for the address.
+# same country and so the same price, and a barred address bars both; an e-mail bars one person alone, and a
+# household one family. So of doubles the first who is not barred stands for the address.
 CLASSIFIED = f"""
     barred as materialized (
-        select address_key, email from suppressions(cast(:sub_account_id as bigint))),
+        select id from suppressed_recipients(cast(:sub_account_id as bigint), :mode, :lists) as found (id)),
     doubled as (
         select address_key, min(id) as first_id from recipients r
          where cardinality(cast(:lists as bigint[])) > 1 and mailing_list_id = any(:lists)
            and account_id = :account_id and address_key is not null and not {lacks_parts("r")}
-           and not exists (select 1 from barred b where b.email = r.email_key)
+           and not exists (select 1 from barred b where b.id = r.id)
          group by address_key having count(*) > 1),
     listed as (
         select id, mailing_list_id, {", ".join(name for name in PERSON_COLUMNS if name != "country")},
-               coalesce(country, '{HOME}') as country
+               coalesce(country, '{HOME}') as country, is_sample
           from recipients where mailing_list_id = any(:lists) and account_id = :account_id),
     classified as (
         select r.*, coalesce(price.cents, cast(:cents_elsewhere as integer)) as cents,
                case when r.address is null then :no_address
                     when {lacks_parts("r")} then :half_an_address
+                    when r.is_sample and :mode = 'live' then :sample
                     when r.deliverability = '{UNDELIVERABLE}' then r.reasons[1]
                     when coalesce(price.cents, cast(:cents_elsewhere as integer)) is null
                     then replace(:no_price, '{{}}', r.country)
-                    when r.address_key in (select address_key from barred where address_key is not null)
-                      or lower(r.email) in (select email from barred where email is not null)
-                    then :suppressed
+                    when b.id is not null then :suppressed
                     when r.id <> d.first_id
                       or r.address_key in (select unnest(cast(:inline_keys as text[]))) then :same_address
                     when not :allow_duplicates and {_repeats("r.address_key")} then :repeated
                end as refusal
           from listed r
+          left join barred b on b.id = r.id
           left join doubled d on d.address_key = r.address_key
           left join unnest(cast(:countries as text[]), cast(:cents as integer[])) as price (country, cents)
             on price.country = r.country)
 """
 """The lists' people with the price of a piece there and, where they are not mailed, the reason."""
 
+# Of reasons that speak of single addresses there may be as many as people: they are counted as one.
 TALLY = sa.text(
-    f"with {CLASSIFIED} select refusal, count(*) as people, sum(cents) as cents from classified group by 1"
+    f"""
+    with {CLASSIFIED}
+    select case when refusal is null
+                  or refusal in (:same_address, :repeated, :suppressed, :sample) then refusal
+                else '{UNDELIVERABLE}' end as refusal,
+           count(*) as people, sum(cents) as cents,
+           count(*) filter (where deliverability = '{DOUBTFUL}') as doubtful
+      from classified group by 1
+    """
 )
+
+DOUBTS = sa.text(
+    f"""
+    select why from (
+        select reasons[1] as why, id from recipients
+         where mailing_list_id = any(:lists) and account_id = :account_id and deliverability = '{DOUBTFUL}'
+         order by id limit 1000) doubted
+     where why is not null group by why order by min(id) limit :most
+    """
+)
+"""A few of the reasons why people of lists are doubtful."""
 
 FIRST = sa.text(
     f"""
@@ -129,8 +157,8 @@ REFUSED_INLINE = sa.text(
     f"""
     select p.place, case when barred.place is null then :repeated else :suppressed end as refusal
       from unnest(cast(:keys as text[])) with ordinality as p (key, place)
-      left join suppressed_places(cast(:sub_account_id as bigint), :keys, cast(:emails as text[]))
-                as barred (place) on barred.place = p.place
+      left join suppressed_places(cast(:sub_account_id as bigint), :mode, :keys, cast(:surnames as text[]),
+                                  cast(:emails as text[])) as barred (place) on barred.place = p.place
      where barred.place is not null or (not :allow_duplicates and {_repeats("p.key")})
     """
 )
@@ -149,12 +177,12 @@ TAKE_TURNS = sa.text("select pg_advisory_xact_lock(hashtextextended(:creative, 0
 
 def tally(tx: Tx, reach: Reach) -> Tally:
     """Of the lists alone; nothing is stored."""
-    mailed, cents = 0, 0
-    refused = {SAME_ADDRESS: 0, REPEATED: 0, SUPPRESSED: 0}
+    mailed, cents, doubtful = 0, 0, 0
+    refused = {SAME_ADDRESS: 0, REPEATED: 0, SUPPRESSED: 0, SAMPLE: 0}
     undeliverable = 0
     for row in tx.execute(TALLY, values(reach)):
         if row.refusal is None:
-            mailed, cents = row.people, row.cents
+            mailed, cents, doubtful = row.people, row.cents, row.doubtful
         elif row.refusal in refused:
             refused[row.refusal] = row.people
         else:
@@ -165,7 +193,15 @@ def tally(tx: Tx, reach: Reach) -> Tally:
         undeliverable=undeliverable,
         duplicates=refused[SAME_ADDRESS] + refused[REPEATED],
         suppressed=refused[SUPPRESSED],
+        samples=refused[SAMPLE],
+        doubtful=doubtful,
+        doubts=_doubts(tx, reach) if doubtful else (),
     )
+
+
+def _doubts(tx: Tx, reach: Reach) -> tuple[str, ...]:
+    asked = {"lists": list(reach.list_ids), "account_id": reach.account_id, "most": DOUBTS_TOLD}
+    return tuple(tx.execute(DOUBTS, asked).scalars())
 
 
 def first_person(tx: Tx, reach: Reach) -> Person | None:
@@ -186,6 +222,7 @@ def refused_inline(tx: Tx, people: Sequence[Person], reach: Reach, *, lock: bool
         return list(people)
     asked = {
         "keys": [people[place].address_key for place in open_places],
+        "surnames": [people[place].surname for place in open_places],
         "emails": [people[place].email for place in open_places],
     }
     found = {
@@ -246,6 +283,7 @@ def values(reach: Reach) -> dict[str, Any]:
         "no_address": NO_ADDRESS,
         "half_an_address": HALF_AN_ADDRESS,
         "no_price": NO_PRICE,
+        "sample": SAMPLE,
         "suppressed": SUPPRESSED,
         "same_address": SAME_ADDRESS,
         "repeated": REPEATED,

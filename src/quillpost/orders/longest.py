@@ -1,6 +1,6 @@
 """The longest words that a message may have to hold: found in one pass, however many people there are."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -27,6 +27,15 @@ FIELDS = {
 DAYS = {"DOB": "dob", "ANNIVERSARY": "anniversary"}
 """Where a person keeps what a variable shows; names are taken apart."""
 
+ADDRESS_FIELDS = ("company", "address", "address2", "city", "province", "postal_code")
+NAME_PARTS: Mapping[str, Callable[[list[str]], str]] = {
+    "FIRST_NAME": lambda words: words[0],
+    "LAST_NAME": lambda words: words[-1],
+    "FULL_NAME": " ".join,
+    "NAME": " ".join,
+}
+"""What a variable shows of the words of a name, nearly."""
+
 
 def longest_people(tx: Tx, list_ids: Sequence[int], variables: Collection[str]) -> list[Person]:
     """People, at least one, who between them have the longest value of every variable named that the lists
@@ -37,6 +46,22 @@ def longest_people(tx: Tx, list_ids: Sequence[int], variables: Collection[str]) 
     whole = sa.text(f"not {lacks_parts('recipients')}")
     mailed = sa.and_(recipients.c.mailing_list_id.in_(list_ids), recipients.c.address.is_not(None), whole)
     return _longest_of(tx, recipients, mailed, variables)
+
+
+def longest_among(people: Sequence[Person], variables: Collection[str]) -> list[Person]:
+    """The same of these people, of whom nothing is known but their names and addresses."""
+    fields = {FIELDS[name] for name in variables if name in FIELDS} & set(ADDRESS_FIELDS)
+    everyones: dict[str, Any] = {
+        field: max((getattr(one, field) or "" for one in people), key=len, default=None) for field in fields
+    }
+    parts = [part for name, part in NAME_PARTS.items() if name in variables]
+    names = dict.fromkeys(_longest_name(people, part) for part in parts) or {None: None}
+    return [Person(name=name, **everyones) for name in names]
+
+
+def _longest_name(people: Sequence[Person], part: Callable[[list[str]], str]) -> str | None:
+    names = [one.name for one in people if one.name]
+    return max(names, key=lambda name: len(part(name.split() or [""])), default=None)
 
 
 def longest_mailed(tx: Tx, order_id: int, variables: Collection[str]) -> list[Person]:

@@ -9,6 +9,7 @@ from quillpost.composition import content
 from quillpost.composition.words.variables import fill_url
 from quillpost.orders.records import Item, Order
 from quillpost.orders.wish import Brand, Wish
+from quillpost.postal.judging import HOME
 
 
 class DesignKey(NamedTuple):
@@ -107,24 +108,33 @@ def addressee(whom: Person | Item, *, or_current_resident: bool = False) -> cont
         anniversary=whom.anniversary.isoformat() if whom.anniversary else None,
         custom=whom.custom,
         or_current_resident=or_current_resident,
+        standard=whom.standard,
     )
 
 
-def copy(item: Item, order: Order, *, qr_base: str) -> content.Copy:
-    """The item as one piece of paper."""
+def copy(item: Item, order: Order, *, qr_base: str, opt_out: str | None) -> content.Copy:
+    """The item as one piece of paper; `opt_out` stands before its code on the line about no more mail."""
+    whom = addressee(item, or_current_resident=order.append_or_current_resident)
     return content.Copy(
         item_id=item.id,
         design=DesignKey.of(item, order),
-        addressee=addressee(item, or_current_resident=order.append_or_current_resident),
+        addressee=whom,
         tracking=item.tracking,
-        routing=routing(item.postal_code) if item.country == "US" else "",
-        qr_url=f"{qr_base}/q/{item.code}" if item.code else None,
+        routing=routing(whom),
+        qr_url=f"{qr_base}/q/{item.code}" if item.code and order.qrcode_url else None,
+        opt_out=f"{opt_out}{item.code}" if item.code and opt_out else None,
     )
 
 
-def routing(postal_code: str | None) -> str:
-    """The digits of a ZIP or ZIP+4 as the barcode carries them."""
-    return (postal_code or "").replace("-", "")
+def opt_out_words(qr_base: str) -> str:
+    """What stands before a piece's code on the line that says how to get no more mail."""
+    return f"Prefer no mail? {qr_base.partition('://')[2]}/stop/"
+
+
+def routing(whom: content.Addressee) -> str:
+    """The digits of the printed ZIP or ZIP+4 as the barcode carries them; abroad there are none."""
+    *_, postal_code = whom.block
+    return (postal_code or "").replace("-", "") if whom.country == HOME else ""
 
 
 def qr_destination(url: str, whom: content.Addressee, sender: content.Sender) -> str:
@@ -136,14 +146,17 @@ SPECIMEN_TRACKING = "00310999999000000000"
 """A preview has no serial of its own: these digits are never mailed."""
 
 
-def specimen(whom: Person, *, or_current_resident: bool, qr_url: str | None) -> content.Copy:
+def specimen(
+    whom: Person, *, or_current_resident: bool, qr_url: str | None, opt_out: str | None
+) -> content.Copy:
     """The piece for one person as a preview shows it."""
-    at_home = whom.country == "US"
+    reader = addressee(whom, or_current_resident=or_current_resident)
     return content.Copy(
         item_id=0,
         design=0,
-        addressee=addressee(whom, or_current_resident=or_current_resident),
-        tracking=SPECIMEN_TRACKING if at_home else None,
-        routing=routing(whom.postal_code) if at_home else "",
+        addressee=reader,
+        tracking=SPECIMEN_TRACKING if whom.country == HOME else None,
+        routing=routing(reader),
         qr_url=qr_url,
+        opt_out=opt_out,
     )

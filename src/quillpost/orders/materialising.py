@@ -8,6 +8,7 @@ import sqlalchemy as sa
 import structlog
 
 from quillpost import events, jobs
+from quillpost.audience.rejudging import is_under_way, judge_lists, judge_suppressions
 from quillpost.database import Database, Tx
 from quillpost.database.tables import items, orders
 from quillpost.orders import listed, store
@@ -35,7 +36,7 @@ INSERT_ITEMS = sa.text(
            cast(:creative_key as uuid), c.mailing_list_id,
            case when c.refusal is null then 'Processing' else 'Failed' end, c.refusal, 0,
            case when c.refusal is null then c.cents else 0 end,
-           case when c.refusal is null and :has_code then new_short_code() end,
+           case when c.refusal is null then new_short_code() end,
            {", ".join(f"c.{name}" for name in PERSON_COLUMNS)}, :now, :now
       from (select * from classified order by mailing_list_id, id) c
     """
@@ -48,6 +49,8 @@ def materialise(db: Database, order_id: int, *, needs_credit: Collection[str] = 
     In the modes that need credit an order that has outgrown its account's waits for an operator.
     Two pieces that drew the same short code undo it all: the job is tried again, and draws others.
     """
+    if is_under_way(db):
+        _judge_its_lists(db, order_id)
     with db.work() as tx:
         order = _take(tx, order_id, now=now)
         if order is None:
@@ -58,8 +61,7 @@ def materialise(db: Database, order_id: int, *, needs_credit: Collection[str] = 
         tx.execute(ACT_FOR, {"account": str(order.account_id)})
         reach = _reach(tx, order)
         listed.take_turns(tx, reach)
-        has_code = order.qrcode_url is not None
-        made = tx.execute(INSERT_ITEMS, listed.values(reach) | {"has_code": has_code, "now": now})
+        made = tx.execute(INSERT_ITEMS, listed.values(reach) | {"now": now})
         tx.execute(store.COUNT_ITEMS, {"order_id": order_id})
         total = store.live_cents(tx, order_id)
         tx.execute(sa.update(orders).where(orders.c.id == order_id).values(order_total=total, updated_at=now))
@@ -71,6 +73,15 @@ def materialise(db: Database, order_id: int, *, needs_credit: Collection[str] = 
         ledger.hold_exactly(tx, order_id, cents=total, why="audience", now=now)
         jobs.wake(tx, SWEEP, at=max(order.due_at, now))
     log.info("audience.materialised", order=order_id, items=made.rowcount)
+
+
+def _judge_its_lists(db: Database, order_id: int) -> None:
+    """After an upgrade the people of lists are judged anew: those of this order now, and whom it must not
+    reach, so that doors are told by the same keys."""
+    judge_suppressions(db)
+    with db.work() as tx:
+        lists = tx.execute(sa.select(orders.c.mailing_list_ids).where(orders.c.id == order_id)).scalar()
+    judge_lists(db, lists or [])
 
 
 def materialise_again(db: Database) -> None:

@@ -126,7 +126,7 @@ def missing(piece: Piece, supplied: Supplied) -> Mapping[str, str]:
     }
     found = {}
     if not (supplied.audience or there[piece.audience]):
-        found["recipients"] = "Give at least one recipient, or mailing_list_ids."
+        found["recipients"] = "Give at least one recipient, or mailing_list_ids, or a radius_search."
     if not (supplied.message or supplied.message_template or there[piece.message]):
         instead = " (or a pdf_only_url)" if piece.is_letter else ""
         found["message"] = f"Give a message, or a message_template{instead}."

@@ -14,6 +14,7 @@ from quillpost.composition.art.resolution import SHARP_DPI, resolution_note, who
 from quillpost.composition.studio import Studio
 from quillpost.composition.words.variables import holds_variable
 from quillpost.kit.errors import Invalid
+from quillpost.leads.finding import Find
 from quillpost.orders import look
 from quillpost.orders.listed import Reach, may_repeat
 from quillpost.orders.pictures import Art, Artwork, creative_key, gather, whose
@@ -31,7 +32,7 @@ class Draft:
     """A wish that will not be refused any more, with its pictures in hand and nothing stored.
 
     The design is without pictures, as they may differ from one recipient to the next. `lowest_dpi` is that
-    of the softest of them, if any looks soft.
+    of the softest of them, if any looks soft. `found` are the people of its radius search, to be bought.
     """
 
     wish: Wish
@@ -43,6 +44,7 @@ class Draft:
     creative_key: UUID
     warnings: list[str]
     lowest_dpi: int | None = None
+    found: Find | None = None
 
     def reach(self, who: Caller, *, mails_at: datetime) -> Reach:
         """Whom it would reach, mailed then."""

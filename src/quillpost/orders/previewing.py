@@ -20,7 +20,16 @@ from quillpost.orders.preparing import Draft
 PREVIEWS_LAST = timedelta(days=7)
 
 
-def draw(db: Database, studio: Studio, who: Caller, draft: Draft, *, qr_base: str, now: datetime) -> Previews:
+def draw(
+    db: Database,
+    studio: Studio,
+    who: Caller,
+    draft: Draft,
+    *,
+    qr_base: str,
+    opt_out: str | None,
+    now: datetime,
+) -> Previews:
     """All sides as they would print, for the recipient asked for or the first who can be mailed."""
     wish, art = draft.wish, draft.artwork
     place, person = _shown(db, who, draft, now=now)
@@ -36,6 +45,7 @@ def draw(db: Database, studio: Studio, who: Caller, draft: Draft, *, qr_base: st
         person,
         or_current_resident=wish.append_or_current_resident,
         qr_url=f"{qr_base}/q/{SPECIMEN_CODE}" if wish.qrcode_url else None,
+        opt_out=f"{opt_out}{SPECIMEN_CODE}" if opt_out else None,
     )
     with heavy_work():
         return studio.preview(design, copy)
@@ -66,6 +76,8 @@ def _shown(db: Database, who: Caller, draft: Draft, *, now: datetime) -> tuple[P
         place = shown_place(draft.wish, people)
         if place is not None:
             return place, people[place]
+        if draft.found is not None:
+            return None, draft.found.people[0]
         found = listed.first_person(tx, reach)
     if found is None:
         raise Invalid({"mailing_list_ids": ["There is nobody on these lists who can be mailed to."]})

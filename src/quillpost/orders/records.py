@@ -8,7 +8,7 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from quillpost.composition.content import ReturnAddress, Sender
+from quillpost.composition.content import Parts, ReturnAddress, Sender
 from quillpost.database.tables import orders
 from quillpost.orders.rules import ItemStatus, OrderStatus
 from quillpost.orders.wish import Brand
@@ -141,6 +141,8 @@ class Item:
     created_at: datetime
     tracking: str | None = None
     """The digits of its barcode, where they were asked for."""
+    standard: Parts | None = None
+    """The address as it is printed, where that is not as it was given."""
 
     @classmethod
     def of(cls, row: sa.Row[Any]) -> Self:
@@ -150,4 +152,5 @@ class Item:
     def of_columns(cls, row: Mapping[Any, Any]) -> Self:
         plain = {f.name: row[f.name] for f in fields(cls) if f.name in row}
         custom = tuple(row[f"custom{n}"] for n in range(1, 11))
-        return cls(**plain | {"status": ItemStatus(row["status"]), "custom": custom})
+        printed = tuple(plain["standard"]) if plain.get("standard") else None
+        return cls(**plain | {"status": ItemStatus(row["status"]), "custom": custom, "standard": printed})

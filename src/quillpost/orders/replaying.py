@@ -14,7 +14,7 @@ from quillpost.audience.rules import CUSTOM, TEXTS
 from quillpost.composition.words.variables import compile_text, holds_variable
 from quillpost.creative.shelf import ShelfFile, files_of_order
 from quillpost.database import Tx
-from quillpost.database.tables import items
+from quillpost.database.tables import items, orders
 from quillpost.kit.errors import Refused
 from quillpost.orders import store
 from quillpost.orders.longest import longest_people
@@ -45,6 +45,7 @@ def resolve_again(
     """The wish of an order that was mailed. `recipients` take the place of all whom it went to."""
     order = store.read_order(tx, order_id)
     _require_mailed(order)
+    _require_pictures(tx, order)
     if order.sub_account_id is not None:
         require_sub_account(tx, order.sub_account_id)
     lists = [] if recipients is not None else read_lists(tx, order.mailing_list_ids)
@@ -95,13 +96,23 @@ def _require_mailed(order: Order) -> None:
         raise Refused(f"This order has mailed nothing that could be replayed: it is {order.status.display}.")
 
 
+def _require_pictures(tx: Tx, order: Order) -> None:
+    gone = tx.execute(sa.select(orders.c.pictures_gone_at).where(orders.c.id == order.id)).scalar()
+    if gone is not None:
+        raise Refused("The pictures of this order are no longer kept: send it anew instead.")
+
+
 def _own_recipients(tx: Tx, order: Order) -> list[Row]:
     """Those whom the call itself named; the lists are asked anew. Of an automation's those whom it mailed: a
-    caller would have been refused the others."""
-    wanted = store.own_items(order)
+    caller would have been refused the others. Whoever was erased is nobody any more."""
+    wanted = [*store.own_items(order), items.c.person_gone_at.is_(None)]
     if order.method == CAMPAIGN:
         wanted.append((items.c.price_cents > 0) | (items.c.status != ItemStatus.FAILED.value))
-    rows = tx.execute(sa.select(items).where(*wanted).order_by(items.c.id))
+    rows = tx.execute(sa.select(items).where(*wanted).order_by(items.c.id)).all()
+    if not rows and not order.mailing_list_ids:
+        raise Refused(
+            "Nobody whom this order went to is known any more: name `recipients` to send it to others."
+        )
     return [_as_given(Item.of(row)) for row in rows]
 
 

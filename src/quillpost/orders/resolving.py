@@ -101,7 +101,7 @@ def _wish(
 ) -> Wish:
     saved, message = words or NOTHING_SAVED, call.own_message
     supplied = Supplied(
-        audience=bool(call.recipients or call.mailing_list_ids or "radius_search" in faults),
+        audience=bool(call.recipients or call.mailing_list_ids or call.radius or "radius_search" in faults),
         front=bool(call.front_image_url or image),
         message=message is not None,
         message_template=words is not None,
@@ -124,6 +124,7 @@ def _wish(
         font_size=_first(call.font_size, saved.font_size, HOUSE_SIZE),
         recipients=call.recipients,
         mailing_list_ids=[one.id for one in lists],
+        radius=call.radius,
         sub_account_id=sub_account.id if sub_account else None,
         message_template_id=call.message_template_id,
         image_template_id=call.image_template_id,
@@ -176,6 +177,9 @@ def lists_at_hand(
     if not all(_is_at_hand(one.sub_account_id, home) for one in found):
         raise Refused("Mailing List Does Not Exist")
     for one in found:
+        if not one.processed:
+            told = f"List {one.id} is being filled: send when its processed is true, or cancel the import."
+            faults.setdefault(LISTS, []).append(told)
         if one.is_suppression_list:
             told = f"List {one.id} is a suppression list: nobody on it is mailed to."
             faults.setdefault(LISTS, []).append(told)

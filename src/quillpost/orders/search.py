@@ -20,11 +20,11 @@ LAST_LETTER = "\U0010ffff"
 class Sought:
     """All that is given must be true of a piece.
 
-    `street` is the beginning of an address as addresses are kept, `name` the beginning of a name, `email`
-    the whole of it; names and e-mails in any case.
+    `streets` are ways in which an address may begin, as addresses are kept; `name` is the beginning of a
+    name, `email` the whole of it, both in any case.
     """
 
-    street: str | None = None
+    streets: Sequence[str] = ()
     name: str | None = None
     email: str | None = None
     sub_account_id: int | None = None
@@ -55,8 +55,9 @@ def search(db: Database, tx: Tx, who: Tenant, sought: Sought) -> Found:
 
 def _conditions(sought: Sought) -> list[sa.ColumnElement[bool]]:
     wanted: list[sa.ColumnElement[bool]] = []
-    if sought.street is not None:
-        wanted.append(_starts_with(items.c.address_key, sought.street, sa.literal))
+    if sought.streets:
+        begins = [_starts_with(items.c.address_key, street, sa.literal) for street in sought.streets]
+        wanted.append(sa.or_(*begins))
     if sought.name is not None:
         wanted.append(_starts_with(sa.func.lower(items.c.name), sought.name, sa.func.lower))
     if sought.email is not None:

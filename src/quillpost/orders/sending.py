@@ -13,13 +13,17 @@ from quillpost import jobs
 from quillpost.accounts.rules import Caller
 from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.audience import rules as audience
+from quillpost.audience.lists import MailingList
 from quillpost.audience.rules import Person
 from quillpost.creative.shelf import Kept, Shelf
 from quillpost.database import Database, Tenant, Tx
 from quillpost.kit.errors import Invalid
+from quillpost.kit.sealing import Sealer
+from quillpost.leads import buying
+from quillpost.leads.finding import Find
 from quillpost.orders import listed, service
 from quillpost.orders.calls import Faults
-from quillpost.orders.listed import Tally
+from quillpost.orders.listed import Reach, Tally
 from quillpost.orders.materialising import MATERIALISE
 from quillpost.orders.pictures import Art, Place
 from quillpost.orders.preparing import Draft
@@ -27,9 +31,12 @@ from quillpost.orders.records import Order
 from quillpost.orders.resolving import lists_at_hand
 from quillpost.orders.store import OwnFiles, Piece, new_short_code
 from quillpost.ports import Fetched
-from quillpost.postal.judging import UNDELIVERABLE
+from quillpost.postal.judging import DOUBTFUL, UNDELIVERABLE
 
 NOBODY = Tally(pieces=0, cents=0, undeliverable=0, duplicates=0, suppressed=0)
+
+REFUSALS_TOLD = 5
+"""Reasons of refusals that are told one by one."""
 
 HOW_TO_REPEAT = " Set allow_duplicates to mail to them all the same."
 
@@ -65,9 +72,8 @@ class Audience:
 
     @property
     def listed_people(self) -> int:
-        return (
-            self.listed.pieces + self.listed.undeliverable + self.listed.duplicates + self.listed.suppressed
-        )
+        found = self.listed
+        return found.pieces + found.undeliverable + found.duplicates + found.suppressed + found.samples
 
     @property
     def undeliverable(self) -> int:
@@ -143,8 +149,25 @@ def reach(tx: Tx, who: Caller, draft: Draft, *, mails_at: datetime, lock: bool) 
     people = listed.refused_inline(tx, draft.people, wanted, lock=lock)
     mailed = [person.address_key for person in people if person.address_key and not person.refusal]
     found = listed.tally(tx, replace(wanted, inline_keys=mailed)) if wanted.list_ids else NOBODY
+    if draft.found is not None and not wanted.list_ids:
+        found = _tally_of(tx, draft, draft.found, wanted)
     prices = [draft.tariff.unit_cents(person.country) or 0 for person in people if not person.refusal]
     return Audience(people, found, sum(prices), _audience_warnings(people, found))
+
+
+def _tally_of(tx: Tx, draft: Draft, found: Find, wanted: Reach) -> Tally:
+    """What would become of those whom a search has found, who are on no list yet."""
+    people = listed.refused_inline(tx, found.people, wanted, lock=False)
+    prices = [draft.tariff.unit_cents(person.country) for person in people if not person.refusal]
+    offered = [cents for cents in prices if cents is not None]
+    refusals = Counter(person.refusal for person in people if person.refusal)
+    return Tally(
+        pieces=len(offered),
+        cents=sum(offered),
+        undeliverable=len(prices) - len(offered),
+        duplicates=refusals[audience.REPEATED] + refusals[audience.SAME_ADDRESS],
+        suppressed=refusals[audience.SUPPRESSED],
+    )
 
 
 def due_at(draft: Draft, *, review: timedelta, now: datetime) -> datetime:
@@ -159,12 +182,17 @@ def place(
     draft: Draft,
     files: Files,
     *,
+    sealer: Sealer | None = None,
     review: timedelta,
     needs_credit: bool = False,
     now: datetime,
 ) -> tuple[Order, Audience]:
-    """The order, the rows of its files, and the job that finds the people of its lists: one transaction."""
+    """The order, the rows of its files, and the job that finds the people of its lists: one transaction.
+
+    So is what its radius search has found, on a list of its own, and the fee: neither is without the other.
+    """
     _hold(tx, draft)
+    draft, bought_onto = _with_list(tx, who, sealer, draft, now=now)
     mails_at = due_at(draft, review=review, now=now)
     found = reach(tx, who, draft, mails_at=mails_at, lock=True)
     shelf.record_all(
@@ -188,14 +216,30 @@ def place(
             creative_key=draft.creative_key,
             warnings=draft.warnings + found.warnings,
             lowest_dpi=draft.lowest_dpi,
+            leads_fee=draft.found.cents if draft.found else 0,
         ),
         due_at=mails_at,
         needs_credit=needs_credit,
         now=now,
     )
+    if bought_onto is not None and draft.found is not None:
+        buying.note_purchase(tx, who, draft.found, bought_onto, order_id=order.id, now=now)
     if draft.wish.mailing_list_ids:
         jobs.defer(tx, MATERIALISE, order_id=order.id)
     return order, found
+
+
+def _with_list(
+    tx: Tx, who: Caller, sealer: Sealer | None, draft: Draft, *, now: datetime
+) -> tuple[Draft, MailingList | None]:
+    """The draft as one to a list, where it is one to those whom a search has found."""
+    wish = draft.wish
+    if draft.found is None or wish.radius is None:
+        return draft, None
+    assert sealer is not None, "whoever buys people for an order has a sealer for their list's key"
+    onto = buying.new_list(tx, who, sealer, wish.radius, home=wish.sub_account_id, now=now)
+    buying.put_on(tx, onto, draft.found, now=now)
+    return replace(draft, wish=replace(wish, mailing_list_ids=[onto.id])), onto
 
 
 def _hold(tx: Tx, draft: Draft) -> None:
@@ -209,13 +253,13 @@ def _hold(tx: Tx, draft: Draft) -> None:
 
 
 def _pieces(draft: Draft, people: Sequence[Person], own: OwnFiles) -> list[Piece]:
-    """Each with a price and, where it carries a QR code, its short code. The refused are free."""
-    has_code, none = draft.wish.qrcode_url is not None, (None, None)
+    """Each with a price and its short code. The refused are free, and have no paper to put a code on."""
+    none = (None, None)
     return [
         Piece(
             person,
             0 if person.refusal else draft.tariff.unit_cents(person.country) or 0,
-            new_short_code() if has_code else None,
+            None if person.refusal else new_short_code(),
             *own.get(place, none),
             draft.wish.on_list,
         )
@@ -224,16 +268,34 @@ def _pieces(draft: Draft, people: Sequence[Person], own: OwnFiles) -> list[Piece
 
 
 def _audience_warnings(people: Sequence[Person], found: Tally) -> list[str]:
-    """How many are not mailed to, and why; nobody should find that out from an item."""
+    """How many are not mailed to, and why; nobody should find that out from an item. And whom mail may not
+    reach: what is wrong with one address may be wrong with that one alone, so a few reasons stand for all."""
     reasons = Counter(person.refusal for person in people if person.refusal)
-    told = [f"{_recipients(n)} not mailed to: {why}{_advice(why)}" for why, n in reasons.items()]
+    shown = [why for why, _ in reasons.most_common(REFUSALS_TOLD)]
+    told = [
+        f"{_recipients(reasons[why])} not mailed to: {why}{_advice(why)}" for why in reasons if why in shown
+    ]
+    if others := sum(n for why, n in reasons.items() if why not in shown):
+        told.append(f"{_recipients(others)} not mailed to for other reasons: their items say which.")
+    told += _doubts(people, found)
     for n, why in (
-        (found.undeliverable, "there is no whole mailing address, or no price for the country."),
+        (found.undeliverable, "mail does not reach their addresses, or there is no price for the country."),
         (found.duplicates, "the address is in this order already, or had the same piece within 36 hours."),
         (found.suppressed, audience.SUPPRESSED),
+        (found.samples, audience.SAMPLE),
     ):
         told += [f"On the lists {_recipients(n)} not mailed to: {why}"] if n else []
     return told
+
+
+def _doubts(people: Sequence[Person], found: Tally) -> list[str]:
+    doubtful = [p for p in people if p.deliverability == DOUBTFUL and not p.refusal]
+    n = len(doubtful) + found.doubtful
+    if not n:
+        return []
+    reasons = dict.fromkeys([*(why for person in doubtful for why in person.reasons[:1]), *found.doubts])
+    told = " ".join(list(reasons)[: listed.DOUBTS_TOLD])
+    return [f"{'1 address is' if n == 1 else f'{n:,} addresses are'} doubtful: {told}"]
 
 
 def _recipients(n: int) -> str:

@@ -38,7 +38,8 @@ STOP_ORDER = sa.text(
 class Prepared:
     """A wish after everything was looked up: nothing left that could refuse it.
 
-    `listed` people of its lists become items later; `estimated` and `authorised` count them already.
+    `listed` people of its lists become items later; `estimated` and `authorised` count them already. The
+    `leads_fee`, where people were bought for it, is held together with what is `authorised`.
     """
 
     wish: Wish
@@ -55,6 +56,7 @@ class Prepared:
     creative_key: UUID | None = None
     warnings: Sequence[str] = ()
     lowest_dpi: int | None = None
+    leads_fee: int = 0
 
 
 def place(
@@ -112,8 +114,9 @@ def place(
             "total_estimated_recipients": ready.estimated,
             "recipient_count": len(ready.pieces) + ready.listed,
             **store.tally_of(ready.pieces),
-            "authorization_total": ready.authorised,
+            "authorization_total": ready.authorised + ready.leads_fee,
             "order_total": ready.authorised,
+            "leads_fee": ready.leads_fee,
             "warnings": list(ready.warnings),
             "lowest_dpi": ready.lowest_dpi,
             "schedule_for": wish.schedule_for,
@@ -124,14 +127,14 @@ def place(
     )
     store.insert_items(tx, order, ready.pieces, now=now)
     if needs_credit:
-        credit.require(tx, who.account_id, who.mode, cents=ready.authorised)
+        credit.require(tx, who.account_id, who.mode, cents=ready.authorised + ready.leads_fee)
     ledger.authorise(
         tx,
         account_id=who.account_id,
         sub_account_id=wish.sub_account_id,
         mode=who.mode,
         order_id=order.id,
-        cents=ready.authorised,
+        cents=ready.authorised + ready.leads_fee,
         now=now,
     )
     events.order_status_changed(tx, [order.id], previous=None, now=now)

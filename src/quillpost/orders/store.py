@@ -22,7 +22,7 @@ from quillpost.orders.rules import ItemStatus, OrderStatus
 ITEM_COLUMNS = (
     "account_id", "sub_account_id", "mode", "order_id", "status", "failure", "scans", "price_cents",
     "name", "company", "address", "address2", "city", "province", "postal_code", "country",
-    "email", "phone", "dob", "anniversary", *CUSTOM, *JUDGED, "creative_key", "code",
+    "email", "phone", "dob", "anniversary", *CUSTOM, *JUDGED, "absentee_address", "creative_key", "code",
     "front_file_id", "background_file_id", "mailing_list_id", "created_at", "updated_at",
 )  # fmt: skip
 
@@ -118,8 +118,9 @@ def _item_rows(order: Order, pieces: Sequence[Piece], now: datetime) -> list[tup
             piece.status.value, person.refusal, 0, piece.cents,
             person.name, person.company, person.address, person.address2, person.city,
             person.province, person.postal_code, person.country, person.email, person.phone,
-            person.dob, person.anniversary, *person.custom, *person.judged, order.creative_key,
-            piece.code, piece.front_file_id, piece.background_file_id, piece.mailing_list_id, now, now,
+            person.dob, person.anniversary, *person.custom, *person.judged, person.absentee_address,
+            order.creative_key, piece.code, piece.front_file_id, piece.background_file_id,
+            piece.mailing_list_id, now, now,
         )
         for piece in pieces
         for person in (piece.person,)

@@ -70,7 +70,9 @@ def keep_longer(tx: Tx, stored_id: UUID, *, now: datetime) -> None:
     tx.execute(sa.update(stored_sends).where(stored_sends.c.id == stored_id).values(expires_at=now + KEPT))
 
 
-def forget_expired(db: Database, *, now: datetime) -> None:
-    """Remove those past their time. One that is being sent is waited for, and then has more time."""
+def forget_expired(db: Database, *, kept_days: int = KEPT.days, now: datetime) -> None:
+    """Remove those past their time, which is written down as if the usual days were kept. One that is being
+    sent is waited for, and then has more time."""
     with db.work() as tx:
-        tx.execute(sa.delete(stored_sends).where(stored_sends.c.expires_at < now))
+        last = now + KEPT - timedelta(days=kept_days)
+        tx.execute(sa.delete(stored_sends).where(stored_sends.c.expires_at < last))

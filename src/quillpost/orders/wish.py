@@ -6,6 +6,7 @@ from datetime import datetime
 
 from quillpost.composition.content import ReturnAddress
 from quillpost.creative.shelf import ShelfFile
+from quillpost.leads.rules import Search
 
 CAMPAIGN = "Campaign"
 """The method of an order that an automation has made."""
@@ -51,6 +52,7 @@ class Wish:
     message_field: str = "message"
     recipients: Sequence[Mapping[str, str | None]] = ()
     mailing_list_ids: Sequence[int] = ()
+    radius: Search | None = None
     sub_account_id: int | None = None
     message_template_id: int | None = None
     image_template_id: int | None = None

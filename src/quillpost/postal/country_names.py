@@ -61,6 +61,17 @@ NAMES = _table()
 """Two letters by a country's name in letters alone."""
 
 
+_FIRST_NAMES = {
+    code: names.split(",")[0]
+    for code, _, names in (entry.strip().partition(" ") for entry in _NAMES.split(";"))
+}
+
+
+def country_name(code: str) -> str:
+    """The country's name as one writes it, or the letters where we know no name."""
+    return _FIRST_NAMES.get(code, code)
+
+
 def country_code(text: str) -> str:
     """The two letters where the name is one that we know, else the text as it was."""
     return NAMES.get(_letters(text), text)

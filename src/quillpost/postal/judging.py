@@ -1,9 +1,17 @@
 """What the post makes of an address: its standard form, its key, and whether mail can reach it."""
 
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from quillpost.postal.keys import address_key, bare
+from quillpost.postal.abroad import standard_abroad
+from quillpost.postal.checks import doubts_at_home
+from quillpost.postal.cities import town_of
+from quillpost.postal.home import delivery
+from quillpost.postal.keys import bare, door_key
+from quillpost.postal.surnames import surname_of as surname_of
+from quillpost.postal.wording import plain
+from quillpost.postal.zips import written_zip
 
 HOME = "US"
 
@@ -33,22 +41,44 @@ class Judged:
 
 def judge(parts: Mapping[str, str | None], country: str, *, email: str | None = None) -> Judged:
     """The address of these parts (stripped; an empty one is None) in this country."""
-    key = address_key(parts, country, email=email, home=HOME)
-    if key is None:
+    if parts["address"] is None:
         return Judged(None, None, UNDELIVERABLE, (NO_ADDRESS,))
-    if is_half(parts, country):
+    if country == HOME:
+        return _judge_home(parts["address"], parts, email)
+    return _judge_abroad(parts["address"], parts, country, email)
+
+
+def _judge_home(address: str, parts: Mapping[str, str | None], email: str | None) -> Judged:
+    city, state, code = parts["city"], parts["province"], parts["postal_code"]
+    written = delivery(address, parts["address2"], state)
+    street, unit = written.key
+    zip_code = written_zip(code or "")
+    key = door_key(street, unit, zip_code[:5], HOME, known=(city, state, email))
+    if city is None or state is None or code is None:
         return Judged(key, None, UNDELIVERABLE, (HALF_AN_ADDRESS,))
-    address, address2, city, province, postal_code = (parts[name] for name in PARTS)
-    return Judged(key, (address, address2, city, province, postal_code), DELIVERABLE)
+    town = town_of(zip_code[:5], city)
+    doubts = doubts_at_home(written, city, state, zip_code[:5], is_town_known=town is not None)
+    standard = (
+        written.line,
+        written.beside,
+        town or plain(city),
+        state if state.isupper() else plain(state),
+        zip_code,
+    )
+    return Judged(key, standard, DOUBTFUL if doubts else DELIVERABLE, doubts)
 
 
-def is_half(parts: Mapping[str, str | None], country: str) -> bool:
-    """Whether the address is too little for the mail."""
-    needed = ("city", "province", "postal_code") if country == HOME else ("city",)
-    return any(parts[name] is None for name in needed)
+def _judge_abroad(address: str, parts: Mapping[str, str | None], country: str, email: str | None) -> Judged:
+    _, address2, city, province, code = (parts[name] for name in PARTS)
+    where = bare(code).replace(" ", "") or bare(city)  # 110 00 is 11000; not everyone has codes
+    key = door_key(bare(address), bare(address2), where, country, known=(city, province, email))
+    if city is None:
+        return Judged(key, None, UNDELIVERABLE, (HALF_AN_ADDRESS,))
+    place = standard_abroad(country, _tidy(city), province and _tidy(province), code and _tidy(code))
+    lines = (_tidy(address), address2 and _tidy(address2))
+    standard = (*lines, place.city, place.province, place.postal_code)
+    return Judged(key, standard, DOUBTFUL if place.doubts else DELIVERABLE, place.doubts)
 
 
-def surname_of(name: str | None) -> str | None:
-    """The family's name, as households are compared by it; None where nobody is named."""
-    words = (name or "").split()
-    return bare(words[-1]) or None if words else None
+def _tidy(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFC", text).split())

@@ -3,7 +3,6 @@
 import hashlib
 import re
 import unicodedata
-from collections.abc import Mapping
 
 LONGEST_KEY = 500
 """Characters of an address's key, so that it fits into an index in any script."""
@@ -15,25 +14,26 @@ NOT_A_LETTER = re.compile(r"[\W_]")
 BESIDE_A_LETTER = re.compile(r"(?<!\d) | (?!\d)")
 OPTIONAL_POINTS = range(10, 37)
 """The combining classes of Hebrew and Arabic vowel points: most people leave them out."""
+_DIGITS = "0123456789"
+_ASCII_MARKS = {code: " " for code in range(128) if not chr(code).isalnum()}
 SELECTORS = re.compile("[\u034f\u180b-\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef]")
 """Marks that nobody sees, or that only choose another form of the letter before them."""
 
 
-def address_key(parts: Mapping[str, str | None], country: str, *, email: str | None, home: str) -> str | None:
-    """The same for two spellings of one address that differ in case, spacing and punctuation.
+Known = tuple[str | None, str | None, str | None]
+"""City, province and e-mail."""
+
+
+def door_key(street: str, unit: str, place: str, country: str, *, known: Known) -> str:
+    """`STREET|UNIT|PLACE|COUNTRY`, of parts that are `bare`; the place is a postal code, or else a city.
 
     A street whose place is not known is no door: there its key tells people apart by all that is known.
     """
-    if parts["address"] is None:
-        return None
-    code = bare(parts["postal_code"]).replace(" ", "")  # 110 00 is 11000
-    # At home with or without the four digits of a ZIP+4; abroad not everyone has codes.
-    place = code[:5] if country == home else code or bare(parts["city"])
-    named = [bare(parts["address"]), bare(parts["address2"]), place, country]
+    named = [street, unit, place, country]
     if place:
         return _short("|".join(named))
-    known = [bare(parts["city"]), bare(parts["province"]), (email or "").lower()]
-    return _short("|".join(named + known)) + NO_PLACE
+    city, province, email = known
+    return _short("|".join([*named, bare(city), bare(province), (email or "").lower()])) + NO_PLACE
 
 
 def street_of(key: str) -> str:
@@ -41,12 +41,30 @@ def street_of(key: str) -> str:
     return key.split("|", 1)[0]
 
 
+def unit_of(key: str) -> str:
+    """The part of an address's key that says the unit, empty where there is none."""
+    return key.split("|", 2)[1]
+
+
 def bare(text: str | None) -> str:
     """Letters with their marks and digits, in capitals; where two numbers would run together, a space."""
-    composed = unicodedata.normalize("NFC", SELECTORS.sub("", text or ""))
+    if text is None or text.isascii():
+        return _bare_ascii(text or "")
+    composed = unicodedata.normalize("NFC", SELECTORS.sub("", text))
     capitals = unicodedata.normalize("NFC", composed.upper())
     words = NOT_A_LETTER.sub(lambda found: found[0] if _is_mark(found[0]) else " ", capitals)
     return BESIDE_A_LETTER.sub("", " ".join(words.split()))
+
+
+def _bare_ascii(text: str) -> str:
+    """The same without patterns: most of a million addresses are such."""
+    found, is_after_digit = "", False
+    if not text.replace(" ", "").isalnum():
+        text = text.translate(_ASCII_MARKS)
+    for word in text.upper().split():
+        found += f" {word}" if is_after_digit and word[0] in _DIGITS else word
+        is_after_digit = word[-1] in _DIGITS
+    return found
 
 
 def _short(key: str) -> str:

@@ -1,31 +1,100 @@
-"""Addresses that came whole on one line, taken apart."""
+"""Addresses that came whole on one line, taken apart.
+
+From the end: country, ZIP code, state; then the city, which the table of ZIP codes knows best. What cannot be
+told for certain is not told: the caller is asked for the parts instead.
+"""
 
 import re
 
+from quillpost.postal.by_library import labelled
+from quillpost.postal.cities import town_of
+from quillpost.postal.doors import read_door
 from quillpost.postal.states import state_code
+from quillpost.postal.tables import DIRECTIONS, SUFFIXES, UNITS
+from quillpost.postal.units import has_digit
+from quillpost.postal.wording import segments
+from quillpost.postal.zips import zip_place
 
-ONE_LINE = re.compile(
-    r"(?P<place>.+?),?\s+(?P<zip>[0-9]{5}(?:-?[0-9]{4})?)(?:,?\s+(?:USA?|United States))?\.?"
+WHOLE = re.compile(
+    r"(?P<place>.+?),?\s+(?P<zip>[0-9]{5}(?:-?[0-9]{4})?)"
+    r"(?:,?\s+(?:U\.?S\.?(?:A\.?)?|United States(?: of America)?))?[.,]?",
+    re.IGNORECASE,
 )
 LONGEST_STATE = 4
 """Words in the name of a state."""
+LONGEST_TOWN = 6
+_LINE_ENDS = re.compile(r"\s*[\t\n\r\v\f\x85\u2028\u2029]\s*")
 
 
 def taken_apart(line: str) -> dict[str, str] | None:
     """Street, city, state and ZIP code of an address at home that came on one line; None: it is no such."""
-    whole = ONE_LINE.fullmatch(" ".join(line.split()))
-    if whole and (place := _street_city_state(whole["place"])):
-        street, city, state = place
-        return {"address": street, "city": city, "province": state, "postal_code": whole["zip"]}
-    return None
+    whole = WHOLE.fullmatch(" ".join(_LINE_ENDS.sub(", ", line.strip()).split()))
+    found = whole and _street_city_state(whole["place"], whole["zip"][:5])
+    if whole is None or found is None:
+        return None
+    street, city, state = found
+    return {"address": street, "city": city, "province": state, "postal_code": whole["zip"]}
 
 
-def _street_city_state(text: str) -> tuple[str, str, str] | None:
+def _street_city_state(text: str, zip5: str) -> tuple[str, str, str] | None:
     """Read from the end, the longest state first: a city may be named New York, a state West Virginia."""
     words = text.split()
-    for count in range(LONGEST_STATE, 0, -1):
-        if state := state_code(" ".join(words[-count:])):
-            street, _, city = (part.strip() for part in " ".join(words[:-count]).rstrip(", ").rpartition(","))
-            is_whole = street and city and not re.search(r"\d", city)
-            return (street, city, state) if is_whole else None
+    for count in range(min(LONGEST_STATE, len(words) - 1), 0, -1):
+        if state := state_code(" ".join(words[-count:]).rstrip(",")):
+            found = _street_city(" ".join(words[:-count]).rstrip(", "), zip5, state)
+            return (*found, state) if found else _without_state(text, zip5)
+    return _without_state(text, zip5)
+
+
+def _without_state(text: str, zip5: str) -> tuple[str, str, str] | None:
+    """`12 Main St, Austin 78701`: where the ZIP code serves that city, its state is certain."""
+    place = zip_place(zip5)
+    found = _before_a_known_town(text.rstrip(", "), zip5) if place else None
+    return (*found, place.state) if place and found else None
+
+
+def _street_city(text: str, zip5: str, state: str) -> tuple[str, str] | None:
+    street, comma, city = (part.strip() for part in text.rpartition(","))
+    if comma and not city:
+        return None
+    if comma and street and _may_be_a_town(city):
+        return street, city
+    return _before_a_known_town(text, zip5) or _by_library(text, zip5, state)
+
+
+def _may_be_a_town(text: str) -> bool:
+    """Neither a unit nor a street, nor the end of one."""
+    [words, *_] = segments(text) or [[""]]
+    return words[0] != "" and words[0] not in UNITS and not any(map(has_digit, words))
+
+
+def _before_a_known_town(text: str, zip5: str) -> tuple[str, str] | None:
+    """The longest name at the end that the ZIP code serves, where a street is left before it."""
+    words = text.split()
+    for count in range(min(LONGEST_TOWN, len(words) - 1), 0, -1):
+        street, city = " ".join(words[:-count]).rstrip(", "), " ".join(words[-count:])
+        if "," not in city and town_of(zip5, city) and _is_street(street):
+            return street, city
     return None
+
+
+def _is_street(text: str) -> bool:
+    """Whether there is a house number, or a box."""
+    return any(_has_a_number(words) for words in segments(text))
+
+
+def _has_a_number(words: list[str]) -> bool:
+    door = read_door(words)
+    return (len(words) > 1 and has_digit(words[0])) if door is None else door.has_number
+
+
+def _by_library(text: str, zip5: str, state: str) -> tuple[str, str] | None:
+    """Where the table does not know the city: only if the street before it is certainly over."""
+    labels = labelled(f"{text}, {state} {zip5}")
+    city = labels and labels.get("PlaceName")
+    if not city or has_digit(city) or not text.endswith(city):
+        return None
+    street = text.removesuffix(city).rstrip(", ")
+    [words, *_] = segments(street)[-1:] or [[""]]
+    is_over = words[-1] in SUFFIXES or words[-1] in DIRECTIONS or (len(words) > 2 and has_digit(words[-1]))
+    return (street, city) if is_over and _is_street(street) else None

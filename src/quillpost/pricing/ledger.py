@@ -1,6 +1,7 @@
 """Money: each row moves cents from one book to another, so the books balance by construction.
 
 credit -> held (authorise), held -> earned (capture), held -> credit (release), earned -> credit (refund),
+credit -> earned (capture, where records are bought onto a list),
 and from and to the world outside: paid -> credit (deposit), credit -> paid (withdrawal).
 Captures, releases and refunds of single pieces are written by the statement that moves the pieces.
 """
@@ -73,6 +74,35 @@ def authorise(
                 target=HELD,
                 cents=cents,
                 key=f"authorise:order:{order_id}",
+                at=now,
+            )
+        )
+
+
+def charge_leads(
+    tx: Tx,
+    *,
+    account_id: int,
+    sub_account_id: int | None,
+    mode: str,
+    purchase_id: int,
+    cents: int,
+    order_id: int | None = None,
+    now: datetime,
+) -> None:
+    """Earn what records cost: out of what is held for the order that they were bought with, or of credit."""
+    if cents > 0:
+        tx.execute(
+            sa.insert(ledger_moves).values(
+                account_id=account_id,
+                sub_account_id=sub_account_id,
+                mode=mode,
+                order_id=order_id,
+                kind="capture",
+                source=CREDIT if order_id is None else HELD,
+                target=EARNED,
+                cents=cents,
+                key=f"capture:leads:{purchase_id}",
                 at=now,
             )
         )

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from datetime import date
 
 EVERYWHERE_ELSE = "*"
+LEAD_CENTS = 5
+"""What a record of a radius search costs."""
 
 
 @dataclass(frozen=True, slots=True)

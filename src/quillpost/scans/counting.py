@@ -30,7 +30,7 @@ _HOMES = """
       left join sub_accounts s on s.id = i.sub_account_id
      where v.id = any(:ids) and v.kind = 'person' and i.address_key is not null and s.deleted_at is null
 """
-_AT_HOME = """l.account_id = h.account_id and l.kept_for = h.mode
+_AT_HOME = """l.account_id = h.account_id and l.kept_for = h.mode and not l.is_suppression_list
               and coalesce(l.sub_account_id, 0) = coalesce(h.sub_account_id, 0)"""
 
 MAKE_LISTS = sa.text(

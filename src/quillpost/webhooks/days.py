@@ -21,7 +21,7 @@ FORGET_GONE = sa.text("select forget_gone_deliveries(:most)")
 FORGOTTEN_AT_ONCE = 10_000
 
 
-def keep(db: Database, *, now: datetime) -> None:
+def keep(db: Database, *, kept_days: int = KEPT_DAYS, now: datetime) -> None:
     """A job: open the days to come, drop those that are too old, and forget what waited for as long or is
     of subscriptions that are no more.
 
@@ -32,9 +32,9 @@ def keep(db: Database, *, now: datetime) -> None:
     with db.work() as tx:
         is_open = tx.execute(OPEN, {"first": today, "last": today + timedelta(days=DAYS_AHEAD)}).scalar_one()
     with db.work() as tx:
-        is_dropped = tx.execute(DROP, {"before": today - timedelta(days=KEPT_DAYS)}).scalar_one()
+        is_dropped = tx.execute(DROP, {"before": today - timedelta(days=kept_days)}).scalar_one()
     with db.work() as tx:
-        tx.execute(FORGET, {"before": now - timedelta(days=KEPT_DAYS)})
+        tx.execute(FORGET, {"before": now - timedelta(days=kept_days)})
     forget_gone(db)
     if not (is_open and is_dropped):
         log.warning("webhooks.days_in_use", opened=is_open, dropped=is_dropped)

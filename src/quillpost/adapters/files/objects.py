@@ -1,14 +1,17 @@
 """Files in a folder or in an S3 bucket, behind one port."""
 
+import io
 import os
 import re
 import secrets
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
+import obstore
 from obstore.exceptions import BaseError
 from obstore.store import LocalStore, S3Store
 
@@ -16,7 +19,8 @@ from quillpost.kit.disks import sync_folder
 from quillpost.kit.errors import NotReady, Unavailable
 from quillpost.ports import FileMissing, FileStore
 
-if TYPE_CHECKING:  # obstore has this type for checkers alone
+if TYPE_CHECKING:  # obstore has these types for checkers alone
+    from obstore import ReadableFile
     from obstore.store import S3Config
 
 # Names that every store and every file system spells alike. No name starts with a dot, which
@@ -29,6 +33,10 @@ LONGEST_KEY = 900
 
 RETRY_TIME = timedelta(seconds=15)
 TRANSFER_TIME = timedelta(minutes=2)
+
+READ_AHEAD = 1_000_000
+PARTS_AT_ONCE = 2
+"""Parts of a long file that are on their way into a bucket."""
 
 
 def folder_store(path: Path) -> FileStore:
@@ -95,6 +103,22 @@ class _Files:
                     raise
                 raise FileMissing(key) from missing
 
+    def put_file(self, key: str, file: IO[bytes]) -> None:
+        _check(KEY, key)
+        with _reaching_storage():
+            self._store.put(key, file, max_concurrency=PARTS_AT_ONCE)
+
+    def open(self, key: str) -> IO[bytes]:
+        _check(KEY, key)
+        with _reaching_storage():
+            try:
+                source = obstore.open_reader(self._store, key)
+            except FileNotFoundError as missing:
+                if self._is_gone(missing):
+                    raise
+                raise FileMissing(key) from missing
+        return io.BufferedReader(_Remote(source), READ_AHEAD)
+
     def exists(self, key: str) -> bool:
         _check(KEY, key)
         with _reaching_storage():
@@ -142,6 +166,9 @@ class _FolderFiles(_Files):
         self._root = root
 
     def put(self, key: str, data: bytes) -> None:
+        self.put_file(key, io.BytesIO(data))
+
+    def put_file(self, key: str, file: IO[bytes]) -> None:
         _check(KEY, key)
         path = self._root / key
         draft = path.with_name(f"{path.name}#{secrets.randbits(63)}")
@@ -149,7 +176,7 @@ class _FolderFiles(_Files):
             self._check_root()
             path.parent.mkdir(parents=True, exist_ok=True)
             try:
-                _write(draft, data)
+                _write(draft, file)
                 draft.replace(path)
             except OSError:
                 draft.unlink(missing_ok=True)
@@ -158,6 +185,15 @@ class _FolderFiles(_Files):
                 sync_folder(folder)
                 if folder == self._root:
                     break
+
+    def open(self, key: str) -> IO[bytes]:
+        _check(KEY, key)
+        with _reaching_storage():
+            try:
+                return (self._root / key).open("rb")
+            except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as missing:
+                self._check_root()
+                raise FileMissing(key) from missing
 
     def keys(self, prefix: str) -> Iterator[str]:
         with _reaching_storage():
@@ -195,8 +231,24 @@ def _check(form: re.Pattern[str], key: str) -> None:
         raise ValueError(f"{key!r} is not a file key.")
 
 
-def _write(path: Path, data: bytes) -> None:
+class _Remote(io.RawIOBase):
+    """A file of a bucket as Python reads one; a line that breaks is the storage's trouble."""
+
+    def __init__(self, source: "ReadableFile") -> None:
+        self._source = source
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, into: Any) -> int:
+        with _reaching_storage():
+            piece = bytes(self._source.read(len(into)))
+        into[: len(piece)] = piece
+        return len(piece)
+
+
+def _write(path: Path, source: IO[bytes]) -> None:
     with path.open("xb") as file:
-        file.write(data)
+        shutil.copyfileobj(source, file, READ_AHEAD)
         file.flush()
         os.fsync(file.fileno())

@@ -8,9 +8,10 @@ import orjson
 from quillpost.audience.list_keeping import key_of
 from quillpost.audience.lists import MailingList
 from quillpost.audience.recipients import Recipient
-from quillpost.audience.rules import written
+from quillpost.audience.rules import Person, written
 from quillpost.kit.times import ago, iso
 from quillpost.parts import Parts
+from quillpost.postal.judging import UNDELIVERABLE
 
 Shape = dict[str, Any]
 
@@ -26,6 +27,7 @@ def list_shape(parts: Parts, mailing_list: MailingList) -> Shape:
         "total_recipients": mailing_list.total_recipients,
         "processed": mailing_list.processed,
         "is_suppression_list": mailing_list.is_suppression_list,
+        "suppress_by": mailing_list.suppress_by if mailing_list.is_suppression_list else None,
         "total_scans": mailing_list.total_scans,
         "unique_scans": mailing_list.unique_scans,
         "total_sends": mailing_list.total_sends,
@@ -44,6 +46,16 @@ def new_list_shape(parts: Parts, mailing_list: MailingList) -> Shape:
     return shape | {"created_at": shape["created_at_diff"]}
 
 
+def _deliverability(person: Person) -> Shape:
+    """Whether mail arrives there. A row that nobody has judged yet counts as deliverable if it is whole."""
+    reaches = person.can_be_mailed and person.deliverability != UNDELIVERABLE
+    return {
+        "deliverability": person.deliverability if reaches else UNDELIVERABLE,
+        "can_deliver": reaches,
+        "deliverability_reasons": list(person.reasons),
+    }
+
+
 def recipient_shapes(parts: Parts, lists: Iterable[MailingList]) -> Callable[[Recipient], Shape]:
     """How people on these lists are shown, each with its list under both of its names."""
     # A page may show one list thousands of times: it is written once.
@@ -55,6 +67,7 @@ def recipient_shapes(parts: Parts, lists: Iterable[MailingList]) -> Callable[[Re
             "id": recipient.id,
             "mailing_list_id": recipient.mailing_list_id,
             **written(recipient.person),
+            **_deliverability(recipient.person),
             "mailing-list": mailing_list,
             "mailing_list": mailing_list,
             "created_at": iso(recipient.created_at),

@@ -59,12 +59,21 @@ class ListFields(Body):
         description="The sub account that it belongs to; null is none.",
     )
 
+    suppress_by: schemas.SuppressBy | None = Field(
+        None,
+        description="Of a suppression list, whom an entry bars: everyone at its address, as when nothing is"
+        " said; its household, those of its family name at its address; or its email, wherever they live.",
+    )
+
     def columns(self, parts: ServiceParts) -> dict[str, Any]:
         """What was named, or what is wrong with it."""
         wrong = wrong_saved_url(self.qrcode_url, parts.check_url) if self.qrcode_url else None
         if wrong is not None:
             raise Invalid({"qrcode_url": [wrong]})
-        return self.given()
+        given = self.given()
+        if given.get("suppress_by", "") is None:
+            del given["suppress_by"]
+        return given
 
 
 class NewMailingList(ListFields):
@@ -203,7 +212,7 @@ def merge_mailing_list(mailing_list_id: ListId, body: Merge, tx: InTx, parts: Pa
     """Everyone goes over, but for those whose address is there already and, of those without an address,
     whose e-mail is; the subscriptions to the list's events and its automations go over too. Its counts of
     sends and scans are added to the other's, and the emptied list is deleted. Suppression lists merge with
-    their like alone."""
+    those alone that bar by the same."""
     merged = list_keeping.merge_lists(tx, id_in_path(mailing_list_id), body.into, clock=parts.clock)
     return answer(list_shape(parts, merged), headers=SECRET)
 
@@ -218,7 +227,7 @@ def merge_mailing_list(mailing_list_id: ListId, body: Merge, tx: InTx, parts: Pa
 def dedupe_mailing_list(mailing_list_id: ListId, tx: InTx) -> Response:
     """An address is on a list once anyway, so this is about those without one. Of each e-mail the oldest
     stays; and none does where someone of the same e-mail and name has an address on the list, unless it is
-    a suppression list."""
+    a suppression list. On one that bars by e-mail, of each e-mail the oldest stays, with or without one."""
     removed = list_keeping.drop_doubles(tx, id_in_path(mailing_list_id))
     return answer({"message": "success", "removed": removed})
 

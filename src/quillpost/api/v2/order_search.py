@@ -17,6 +17,7 @@ from quillpost.api.v2.shapes import search_shape
 from quillpost.audience.rules import LONGEST, whereabouts
 from quillpost.kit.errors import Invalid
 from quillpost.orders.search import Sought, search
+from quillpost.postal.keys import bare
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Orders"])
 
@@ -60,12 +61,12 @@ def search_orders(
     At most 10,000 pieces; `truncated` says whether there are more.
     """
     sought = Sought(
-        street=_street(street_address),
+        streets=_streets(street_address),
         email=said(email),
         name=said(name),
         sub_account_id=sub_account_id,
     )
-    if sought.street is None and sought.email is None and sought.name is None:
+    if not sought.streets and sought.email is None and sought.name is None:
         nothing = "Give at least one of street_address, email and name."
         raise Invalid({field: [nothing] for field in ("street_address", "email", "name")})
     if sub_account_id is not None:
@@ -73,11 +74,14 @@ def search_orders(
     return answer(search_shape(request, parts, search(parts.db, tx, tenant(who), sought)))
 
 
-def _street(given: str | None) -> str | None:
-    """The street as addresses are kept, also out of a whole address on one line."""
+def _streets(given: str | None) -> list[str]:
+    """The street as addresses are kept, also out of a whole address on one line.
+
+    Half a street may be read as another: `7 north gate` begins 7 N GATE, and also 7 NORTH-GATE RD.
+    """
     if given is None or not given.strip():
-        return None
-    street = whereabouts({"address": given}).street
-    if not street:
+        return []
+    where = whereabouts({"address": given})
+    if not where.street:
         raise Invalid({"street_address": ["This holds neither a letter nor a digit."]})
-    return street
+    return sorted({where.beginning, bare(given) or where.beginning})

@@ -110,7 +110,7 @@ def list_recipients_of(
     else:
         page = Page([], 0, asked)
     shape = recipient_shapes(parts, [mailing_list])
-    return paginated(request, page, lambda one: shape(one) | {"can_deliver": one.person.can_be_mailed})
+    return paginated(request, page, shape)
 
 
 @router.get(

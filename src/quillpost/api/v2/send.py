@@ -12,11 +12,12 @@ from quillpost.api.bodies import ReadRequest
 from quillpost.api.docs import BODY_ERRORS, errors
 from quillpost.api.needs import OneUnit, Parts, may
 from quillpost.api.route import PREFIX, V2Route
+from quillpost.api.v2.schemas.radius import RadiusPreview
 from quillpost.api.v2.schemas.send import EstimateResponse, PreviewResponse, SendResponse
 from quillpost.api.v2.send_body import SendBody, SendCard, SendLetter, SendPostcard
-from quillpost.api.v2.sending import carry_out, draft_of, show
+from quillpost.api.v2.sending import carry_out, count, draft_of, show
+from quillpost.api.v2.sending import estimate as estimated
 from quillpost.audience.rules import REPEATED, SAME_ADDRESS, SUPPRESSED
-from quillpost.orders import sending
 from quillpost.orders.pieces import LETTER, MAGNACARD, NOTECARD, POSTCARD, WINDOWLESS_LETTER, Piece
 from quillpost.orders.preparing import Draft
 from quillpost.pricing import credit
@@ -96,6 +97,9 @@ def _offer(offer: Offer) -> None:
         unit: OneUnit,
     ) -> Response:
         draft = draft_of(piece, body, who, parts)
+        if body.radius_search is not None and body.radius_search.preview:
+            counted = count(draft, who, parts)
+            return name_ignored(counted, body.spelled(draft.wish.unused, request.understood))
         if body.preview:
             shown = show(request, draft, who, parts, unit)
             return name_ignored(shown, body.spelled(draft.wish.unused, request.understood))
@@ -114,7 +118,7 @@ def _offer(offer: Offer) -> None:
         router.post(
             f"/send/{path}",
             operation_id=f"send_{name}",
-            response_model=SendResponse | PreviewResponse,
+            response_model=SendResponse | PreviewResponse | RadiusPreview,
             responses=errors(402, *BODY_ERRORS),
             summary=f"Send {title}",
             description=f"Send {title} to everyone in the audience, or with `preview` = true see how it will"
@@ -138,14 +142,13 @@ for each in OFFERS:
 
 
 def _estimate(draft: Draft, who: Caller, parts: Parts) -> dict[str, Any]:
-    now = parts.clock()
-    world, unpaid = parts.worlds[who.mode], []
-    mails_at = sending.due_at(draft, review=world.review, now=now)
-    with parts.db.transaction(tenant(who)) as tx:
-        found = sending.reach(tx, who, draft, mails_at=mails_at, lock=False)
-        if world.needs_credit and 0 < found.cents > (has := credit.credit(tx, who.mode)):
-            unpaid = [credit.short_of(has, found.cents)]
-    home_price = draft.tariff.unit_cents("US") or 0
+    found, unit_price = estimated(draft, who, parts)
+    leads_fee = draft.found.cents if draft.found is not None else 0
+    cents, unpaid = found.cents + leads_fee, []
+    if parts.worlds[who.mode].needs_credit:
+        with parts.db.transaction(tenant(who)) as tx:
+            has = credit.credit(tx, who.mode)
+        unpaid = [credit.short_of(has, cents)] if 0 < cents > has else []
     return {
         "message": "OK",
         "data": {
@@ -154,10 +157,9 @@ def _estimate(draft: Draft, who: Caller, parts: Parts) -> dict[str, Any]:
             "suppressed": found.refused(SUPPRESSED) + found.listed.suppressed,
             "duplicates": found.refused(SAME_ADDRESS, REPEATED) + found.listed.duplicates,
             "undeliverable": found.undeliverable,
-            # What all have in common, or what they come to on the average.
-            "unit_price": round(found.cents / found.pieces) if found.pieces else home_price,
-            "leads_fee": 0,
-            "authorization_total": found.cents,
+            "unit_price": unit_price,
+            "leads_fee": leads_fee,
+            "authorization_total": cents,
             "test_mode": who.is_testing,
             "warnings": draft.warnings + found.warnings + unpaid,
         },

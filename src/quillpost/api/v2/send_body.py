@@ -9,6 +9,7 @@ from pydantic import AliasChoices, BeforeValidator, Field
 from quillpost.api.bodies import DIGITS, NULL_IS_LEFT_OUT, Body, Flag, FormText, Id, Switch, Text, Whole, said
 from quillpost.api.v2.inline_recipients import InlineRecipient, ignored_in_recipients
 from quillpost.api.v2.notified import Notified
+from quillpost.api.v2.radius_body import RadiusOfSend, ignored_in_radius
 from quillpost.audience.rules import LONGEST, examine_alone
 from quillpost.composition.content import ReturnAddress
 from quillpost.creative.wording import LONGEST_URL
@@ -21,7 +22,6 @@ LATEST_SCHEDULE = timedelta(days=366)
 MOST_LISTS = 100
 LONGEST_TEXT = 100_000
 """Whatever an operator's limit for messages is: beyond it nothing is even looked at."""
-NO_RADIUS = "This installation has no address data for radius searches."
 NO_SUCH_RECIPIENT = (
     "There is no such recipient: only those in recipients are counted, from 0 on; people of lists are not."
 )
@@ -72,8 +72,10 @@ class SendBody(Body):
         validation_alias=AliasChoices("mailing_list_ids", "mailing_lists"),
         description="Saved lists to mail to; may be combined with recipients.",
     )
-    radius_search: dict[str, Any] | None = Field(
-        None, description="The nearest to an address: not in this release yet."
+    radius_search: RadiusOfSend | None = Field(
+        None,
+        description="The nearest to an address, bought for this send onto a list of their own, 5 cents each;"
+        " it stands alone.",
     )
     front_image_url: Text | None = Field(
         None,
@@ -169,7 +171,7 @@ class SendBody(Body):
 
     @classmethod
     def ignored_in(cls, sent: Any) -> set[str]:
-        return super().ignored_in(sent) | ignored_in_recipients(sent)
+        return super().ignored_in(sent) | ignored_in_recipients(sent) | ignored_in_radius(sent)
 
     def call(self, piece: Piece, limits: Limits, *, now: datetime) -> tuple[Call, Faults]:
         """The same in our own terms, and what is wrong with it so far."""
@@ -180,6 +182,7 @@ class SendBody(Body):
             piece=piece,
             recipients=recipients,  # type: ignore[arg-type]
             mailing_list_ids=self.mailing_list_ids or (),
+            radius=self.radius_search.search() if self.radius_search is not None else None,
             message=self.message,
             message_template_id=self.message_template,
             image_template_id=self.image_template,
@@ -209,8 +212,8 @@ class SendBody(Body):
 
     def _recipients(self, limits: Limits, faults: Faults) -> list[InlineRecipient]:
         given = self.recipients or []
-        if self.radius_search is not None:
-            faults["radius_search"] = [STANDS_ALONE if given or self.mailing_list_ids else NO_RADIUS]
+        if self.radius_search is not None and (given or self.mailing_list_ids):
+            faults["radius_search"] = [STANDS_ALONE]
         check_recipients(given, limits, faults)
         if self.preview_recipient is not None and self.preview_recipient >= max(1, len(given)):
             faults["preview_recipient"] = [NO_SUCH_RECIPIENT]

@@ -1,6 +1,7 @@
 """From a body to a draft, and from a draft to an answer: what sends, estimates and stored sends share."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from fastapi import Request, Response
@@ -12,13 +13,17 @@ from quillpost.api.answers import answer
 from quillpost.api.needs import Unit
 from quillpost.api.v2.send_body import SendBody
 from quillpost.api.v2.shapes import base_of, inline_shape, send_shape
+from quillpost.composition.words.variables import compile_text
+from quillpost.leads.finding import Find, find
 from quillpost.orders import previewing, sending
 from quillpost.orders.calls import Faults
 from quillpost.orders.examining import examine_wish
+from quillpost.orders.longest import longest_among
 from quillpost.orders.pieces import Piece
 from quillpost.orders.preparing import Draft, prepare
 from quillpost.orders.resolving import Resolved, resolve
-from quillpost.orders.sending import Files
+from quillpost.orders.sending import Audience, Files
+from quillpost.orders.wish import Wish
 from quillpost.parts import Parts
 
 
@@ -36,7 +41,11 @@ def draft_resolved(resolved: Resolved, faults: Faults, who: Caller, parts: Parts
     wish, people = examine_wish(
         resolved.wish, styles=parts.studio.hands.styles, check_url=parts.check_url, known_faults=faults
     )
-    return prepare(
+    found = _found(wish, who, parts)
+    if found is not None:
+        used = {slot.name for slot in compile_text(wish.message).slots}
+        resolved = replace(resolved, longest=longest_among(found.people, used))
+    draft = prepare(
         resolved,
         wish,
         people,
@@ -46,6 +55,45 @@ def draft_resolved(resolved: Resolved, faults: Faults, who: Caller, parts: Parts
         store=parts.shelf.store,
         indicia=parts.worlds[who.mode].indicia[wish.mail_class],
     )
+    return replace(draft, found=found)
+
+
+def _found(wish: Wish, who: Caller, parts: Parts) -> Find | None:
+    """Those around the address that the wish searches around, if it does."""
+    if wish.radius is None:
+        return None
+    return find(
+        parts.db,
+        parts.leads[who.mode],
+        who,
+        wish.radius,
+        home=wish.sub_account_id,
+        prefix="radius_search.",
+        now=parts.clock(),
+    )
+
+
+def estimate(draft: Draft, who: Caller, parts: Parts) -> tuple[Audience, int]:
+    """Whom it would reach, and what a piece costs: all have that in common, or come to it on the average."""
+    mails_at = sending.due_at(draft, review=parts.worlds[who.mode].review, now=parts.clock())
+    with parts.db.transaction(tenant(who)) as tx:
+        reached = sending.reach(tx, who, draft, mails_at=mails_at, lock=False)
+    home_price = draft.tariff.unit_cents("US") or 0
+    return reached, round(reached.cents / reached.pieces) if reached.pieces else home_price
+
+
+def count(draft: Draft, who: Caller, parts: Parts) -> Response:
+    """How many a radius search has found, and what it would cost to mail to them."""
+    assert draft.found is not None
+    reached, unit_price = estimate(draft, who, parts)
+    data = {
+        "count": len(draft.found.people),
+        "leads_fee": draft.found.cents,
+        "unit_price": unit_price,
+        "estimated_total": reached.cents + draft.found.cents,
+    }
+    shown = {"success": True, "code": 200, "message": "OK", "data": data}
+    return answer(shown, headers=warning_header(draft.warnings + reached.warnings))
 
 
 def carry_out(request: Request, draft: Draft, who: Caller, parts: Parts, unit: Unit) -> Response:
@@ -67,6 +115,7 @@ def place(request: Request, draft: Draft, files: Files, who: Caller, parts: Part
         parts.shelf,
         draft,
         files,
+        sealer=parts.sealer,
         review=world.review,
         needs_credit=world.needs_credit,
         now=parts.clock(),
@@ -92,7 +141,15 @@ def show(
 ) -> Response:
     """Draw the piece and answer with links to the pictures; `more` is in the data as well."""
     now = parts.clock()
-    drawn = previewing.draw(parts.db, parts.studio, who, draft, qr_base=parts.press.qr_base, now=now)
+    drawn = previewing.draw(
+        parts.db,
+        parts.studio,
+        who,
+        draft,
+        qr_base=parts.press.qr_base,
+        opt_out=parts.press.opt_out,
+        now=now,
+    )
     pictures = drawn.sides if drawn.envelope is None else drawn.sides | {ENVELOPE: drawn.envelope}
     kept = previewing.keep_previews(parts.shelf, pictures, now=now)
     previewing.record_previews(unit.tx, parts.shelf, who, draft, kept, now=now)

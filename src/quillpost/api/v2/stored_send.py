@@ -19,10 +19,11 @@ from quillpost.api.idempotency import HEADERS_KEPT
 from quillpost.api.needs import OneUnit, Parts
 from quillpost.api.route import PREFIX, V2Route
 from quillpost.api.v2.schemas.common import Message
+from quillpost.api.v2.schemas.radius import RadiusPreview
 from quillpost.api.v2.schemas.send import PreviewResponse, SendResponse, StoredSend
 from quillpost.api.v2.send import OFFERS, MaySend, Offer, also
 from quillpost.api.v2.send_body import SendBody
-from quillpost.api.v2.sending import draft_of, keep_files, place, show
+from quillpost.api.v2.sending import count, draft_of, keep_files, place, show
 from quillpost.api.v2.shapes import base_of
 from quillpost.kit.errors import Invalid, NotFound
 from quillpost.orders import stored
@@ -74,8 +75,9 @@ def _offer(offer: Offer) -> None:
         body = _read(offer.body, sent).model_copy(update={"sub_account_id": found.sub_account_id})
         draft = draft_of(piece, body, who, parts)
         ignored = body.ignored_in(sent) | body.spelled(draft.wish.unused, sent)
-        if body.preview:
-            shown = show(request, draft, who, parts, unit)
+        asks_how_many = body.radius_search is not None and body.radius_search.preview
+        if asks_how_many or body.preview:
+            shown = count(draft, who, parts) if asks_how_many else show(request, draft, who, parts, unit)
             stored.keep_longer(unit.tx, number, now=parts.clock())
             return name_ignored(shown, ignored)
         # Whoever turns out to be the second has put files away for nothing: they are swept up as orphans.
@@ -114,7 +116,7 @@ def _offer(offer: Offer) -> None:
             include_in_schema=described,
         )(store)
         how: dict[str, Any] = {
-            "response_model": SendResponse | PreviewResponse | Message,
+            "response_model": SendResponse | PreviewResponse | RadiusPreview | Message,
             "responses": errors(402, 404, *BODY_ERRORS),
             "description": "A second call returns the first answer and sends nothing.",
             "include_in_schema": described,

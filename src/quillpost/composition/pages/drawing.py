@@ -54,8 +54,6 @@ def shared(
         parts.append(_return_address(side, side.return_address, design, face, over_art=bool(art)))
     if side.indicia:
         parts.append(furniture.draw_indicia(design.indicia, side.indicia, face))
-    if side.opt_out and design.opt_out:
-        parts.append(furniture.draw_opt_out(design.opt_out, side.opt_out, face))
     if side.card and design.giftcard:
         parts.append(giftcard.draw_card(side.card, design.giftcard, face))
     return b"".join(parts)
@@ -77,6 +75,8 @@ def personal(side: Side, design: Design, copy: Copy, codes: Codes, face: Letteri
     if side.card and copy.claim:
         symbol = codes.qr.encode(copy.claim.url)
         parts.append(giftcard.draw_claim(side.card, copy.claim, symbol, face))
+    if side.opt_out and copy.opt_out:
+        parts.append(furniture.draw_opt_out(copy.opt_out, side.opt_out, face))
     return b"".join(parts)
 
 

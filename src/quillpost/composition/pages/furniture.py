@@ -1,9 +1,10 @@
 """What a side carries beside message and art: addresses, indicia, barcode, divider, opt-out line."""
 
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 
-from quillpost.composition.content import Addressee, ReturnAddress
+from quillpost.composition.content import Addressee, Parts, ReturnAddress
 from quillpost.composition.geometry import BAR_HEIGHT, BAR_PITCH, BAR_WIDTH, BARS, Box
 from quillpost.composition.hands.hand import BAR_FONT, PLAIN_FONT
 from quillpost.composition.hands.plain import Lettering
@@ -20,6 +21,7 @@ from quillpost.composition.pages.plain_text import (
 )
 from quillpost.composition.pdf.bars import BARS_SIZE
 from quillpost.composition.words.countries import COUNTRY_NAMES
+from quillpost.composition.words.street_casing import calm
 from quillpost.composition.words.variables import without_variables
 
 # Sizes and leadings from the best to the least that will do. The last address still has postal
@@ -30,22 +32,31 @@ _INDICIA = tuple((half / 2, 1.2) for half in range(14, 7, -1))
 _OPT_OUT = ((6.0, 1.15), (5.5, 1.15), (5.0, 1.15))
 
 _DOMESTIC = frozenset({"", "US", "USA", "UNITED STATES", "UNITED STATES OF AMERICA"})
+_UNIT = re.compile(
+    r"(?P<street>\d.*?) "
+    r"(?P<unit>(?:APT|BLDG|DEPT|FL|HNGR|LOT|OFC|PH|PIER|RM|SLIP|SPC|STE|STOP|TRLR|UNIT|#) .+)"
+)
 _PANEL_MARGIN = 2.0
 _BARS_WIDTH = BAR_PITCH * (BARS - 1) + BAR_WIDTH
 
 
 def address_lines(addressee: Addressee, face: Lettering, *, unit_on_its_street: bool = False) -> list[str]:
     """The address block in capitals, as postal machines read it best."""
-    lines = written_lines(addressee, unit_on_its_street=unit_on_its_street)
+    lines = _lines(addressee, addressee.block, unit_on_its_street=unit_on_its_street)
     return [shown for line in lines if (shown := capitals(line, face))]
 
 
-def written_lines(addressee: Addressee, *, unit_on_its_street: bool = False) -> list[str]:
-    """The address block as a person writes it; the unit has its own line unless room is short."""
-    street, unit = addressee.address, addressee.address2
+def written_lines(addressee: Addressee) -> list[str]:
+    """The address block as a person writes it: what the post wants in capitals a hand does not shout."""
+    given = addressee.address, addressee.address2, addressee.city
+    return _lines(addressee, addressee.block if addressee.standard is None else calm(addressee.block, given))
+
+
+def _lines(addressee: Addressee, block: Parts, *, unit_on_its_street: bool = False) -> list[str]:
+    """A second line of the address is one here too, unless room is short."""
+    street, unit, city, province, postal_code = block
     if unit_on_its_street and street and unit:
         street, unit = f"{street} {unit}", None
-    city, province, postal_code = addressee.city, addressee.province, addressee.postal_code
     lines = (
         _first_line(addressee),
         addressee.company,
@@ -76,6 +87,8 @@ def draw_address(addressee: Addressee, box: Box, face: Lettering) -> bytes:
         return b""
     if shown := show_if_short(lines, box, _ADDRESS[0], face):
         return shown
+    if max(map(face.measure, lines)) * _ADDRESS[-1][0] > box.width:
+        lines = _units_apart(lines)
     block = fit(lines, box, _ADDRESS, face)
     if block is None:
         block = fit(address_lines(addressee, face, unit_on_its_street=True), box, _ADDRESS, face)
@@ -149,11 +162,17 @@ def _bars_begin(box: Box) -> bytes:
 
 
 def draw_opt_out(text: str, box: Box, face: Lettering) -> bytes:
-    """How to get no more mail, small and grey, on white so that it can be read over any art."""
+    """How to get no more mail, small and grey, on white so that it can be read over any art.
+
+    Where the whole line is too long, its last word says enough.
+    """
     line = tidy(text, face)
     if not line:
         return b""
-    block = _fitted([line], box, _OPT_OUT, face, "opt-out line")
+    block = fit([line], box, _OPT_OUT, face)
+    if block is None:
+        line = line.rsplit(" ", 1)[-1]
+        block = _fitted([line], box, _OPT_OUT, face, "opt-out line")
     height = block.height
     paper = Box(box.left, box.bottom + (box.height - height) / 2, block.width(face), height)
     return b"q 1 g %b f Q BT .35 g %b %.1f Tf %.2f %.2f Td%bTj ET\n" % (
@@ -166,8 +185,27 @@ def draw_opt_out(text: str, box: Box, face: Lettering) -> bytes:
     )
 
 
+def takes_opt_out(text: str, box: Box, face: Lettering) -> bool:
+    """Whether that line, or the last word of it, has room in the box."""
+    try:
+        draw_opt_out(text, box, face)
+    except DoesNotFit:
+        return False
+    return True
+
+
 def rectangle(box: Box) -> bytes:
     return b"%.2f %.2f %.2f %.2f re" % (box.left, box.bottom, box.width, box.height)
+
+
+def _units_apart(lines: Sequence[str]) -> list[str]:
+    """Where a street and its unit are too wide for a line, the unit has its own above it (Pub. 28, 213)."""
+    parted = [_UNIT.fullmatch(line) for line in lines]
+    return [
+        part
+        for line, found in zip(lines, parted, strict=True)
+        for part in ((found["unit"], found["street"]) if found else (line,))
+    ]
 
 
 def _first_line(addressee: Addressee) -> str | None:

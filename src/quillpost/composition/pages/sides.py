@@ -49,7 +49,7 @@ class Side:
     @property
     def is_personal(self) -> bool:
         """Whether anything on this side differs from one recipient to the next."""
-        return any((self.message, self.address, self.barcode, self.qr, self.card))
+        return any((self.message, self.address, self.barcode, self.qr, self.card, self.opt_out))
 
     @property
     def shown(self) -> Box:

@@ -2,17 +2,12 @@
 
 import re
 
-PARTICLES = frozenset(
-    {"de", "del", "della", "der", "den", "di", "da", "do", "dos", "du", "la", "le", "ten", "ter"}
-    | {"van", "von", "zu", "bin", "ibn", "al", "el"}
-)
+from quillpost.kit.name_words import DEGREES, PARTICLES, ROMAN, SUFFIXES
+
 _JOINERS = frozenset({"&", "+", "and", "und", "et"})
-_ROMAN = frozenset({"ii", "iii", "iv"})
-_DEGREES = frozenset({"md", "dds", "dmd", "dvm", "cpa", "rn", "jd"})
-SUFFIXES = frozenset({"jr", "sr", "esq", "phd"}) | _ROMAN | _DEGREES
 _ACRONYMS = frozenset({"llc", "llp", "pllc", "hoa", "usa"})
 # Words whose capitals follow no rule.
-_SPELLINGS = {"phd": "PhD"} | {word: word.upper() for word in _ROMAN | _DEGREES | _ACRONYMS}
+_SPELLINGS = {"phd": "PhD"} | {word: word.upper() for word in ROMAN | DEGREES | _ACRONYMS}
 _ODD = PARTICLES | _JOINERS | SUFFIXES | frozenset(_SPELLINGS)
 _BEFORE_APOSTROPHE = frozenset({"dell", "dall", "sant"})
 _APOSTROPHE = re.compile("['’ʼ`´]")

@@ -4,24 +4,13 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from quillpost.composition.words.casing import PARTICLES, SUFFIXES, bare, cased, joins, ordinary
+from quillpost.composition.words.casing import bare, cased, joins, ordinary
 from quillpost.composition.words.typed import one_line
+from quillpost.kit.name_words import BUSINESS, FAMILY_FIRST, HOUSEHOLD, PARTICLES, SUFFIXES, TITLES
+from quillpost.kit.name_words import NOBODY as NO_NAMES
 
-_TITLES = frozenset(
-    {"mr", "mrs", "ms", "miss", "mx", "dr", "prof", "rev", "sir", "dame", "fr", "hon", "capt", "attn"}
-)
 # After these a single word is a given name: Sir Elton, Father Ted.
 _TITLES_OF_FIRST_NAMES = frozenset({"sir", "dame", "fr", "attn"})
-_HOUSEHOLD = frozenset(
-    {"family", "household", "resident", "residents", "occupant", "occupants", "neighbor", "neighbors"}
-    | {"neighbour", "neighbours", "homeowner", "homeowners", "customer", "owner"}
-)
-_BUSINESS = frozenset(
-    {"llc", "llp", "pllc", "inc", "incorporated", "ltd", "limited", "corp", "corporation", "co", "company"}
-    | {"plc", "gmbh", "trust", "estate", "foundation", "association", "hoa", "sons", "holdings"}
-    | {"properties", "partners", "group", "enterprises"}
-)
-_NOBODY = frozenset({"na", "n/a", "none", "null", "nil", "nan", "unknown", "undefined", "anonymous"})
 # Particles that nobody has for a first name, unlike Van, Al, Della or Le.
 _NEVER_FIRST = frozenset({"de", "del", "der", "den", "dos", "von", "bin", "ibn"})
 
@@ -30,12 +19,8 @@ _ASIDE = re.compile(r" ?(?:\([^()]*\)|\"[^\"]*\"|“[^“”]*”)(?= |$)")
 _QUOTES = '"“”„«»'
 _ONE_INITIAL = re.compile(r"[^\W\d_]\.?")
 _INITIALS = re.compile(r"(?:[^\W\d_]\.){2,}|[^\W\d_]\.?")
-# Scripts that put the family first and need no space between the parts of a name.
-_FAMILY_FIRST = re.compile(
-    "[\u3005-\u3007\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff\uac00-\ud7a3\U00020000-\U000323af]+"
-)
 # Words that are no part of a person's name.
-_APART = _TITLES | _HOUSEHOLD | _BUSINESS | _NOBODY | {"the", "estate"}
+_APART = TITLES | HOUSEHOLD | BUSINESS | NO_NAMES | {"the", "estate"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +72,7 @@ def _any_name(text: str) -> PersonName:
 
 
 def _is_no_name(text: str) -> bool:
-    if text.lower().rstrip(".") in _NOBODY or "@" in text or "://" in text:
+    if text.lower().rstrip(".") in NO_NAMES or "@" in text or "://" in text:
         return True
     return not any(map(str.isalpha, text))
 
@@ -98,7 +83,7 @@ def _in_speaking_order(text: str) -> str:
         return text
     parts = [part for part in (part.strip() for part in text.split(",")) if part]
     ends = len(parts)
-    while ends > 1 and all(bare(word) in SUFFIXES | _BUSINESS for word in parts[ends - 1].split()):
+    while ends > 1 and all(bare(word) in SUFFIXES | BUSINESS for word in parts[ends - 1].split()):
         ends -= 1
     name = [f"{parts[1]} {parts[0]}"] if ends == 2 else parts[:ends]
     return ", ".join(name + parts[ends:])
@@ -109,9 +94,9 @@ def _is_many(words: list[str]) -> bool:
     if not words:
         return True
     last = bare(words[-1])
-    if last in _HOUSEHOLD and len(words) > 2 and joins(words[-2]):
+    if last in HOUSEHOLD and len(words) > 2 and joins(words[-2]):
         return False
-    return last in _HOUSEHOLD or last in _BUSINESS or bare(words[0]) in {"the", "estate"}
+    return last in HOUSEHOLD or last in BUSINESS or bare(words[0]) in {"the", "estate"}
 
 
 def _parts(words: list[str]) -> tuple[str, str]:
@@ -140,12 +125,12 @@ def _people(words: list[str]) -> list[tuple[str, str]]:
 
 def _person(words: list[str]) -> tuple[str, str]:
     title = ""
-    while words and bare(words[0]) in _TITLES:
+    while words and bare(words[0]) in TITLES:
         title, words = bare(words[0]), words[1:]
     while len(words) > 1 and bare(words[-1]) in SUFFIXES:
         words = words[:-1]
     words = [word.strip(",;") for word in words if _may_be_name(word)]
-    if words and all(map(_FAMILY_FIRST.fullmatch, words)):
+    if words and all(map(FAMILY_FIRST.fullmatch, words)):
         return _family_first(words)
     if title and title not in _TITLES_OF_FIRST_NAMES and len(words) == 1:
         return "", words[0]
@@ -157,7 +142,7 @@ def _may_be_name(word: str) -> bool:
     """A person's name has letters and no digits; `family` stands for the others of the house."""
     if not word.isalpha() and (any(map(str.isdigit, word)) or not any(map(str.isalpha, word))):
         return False
-    return bare(word) not in _HOUSEHOLD
+    return bare(word) not in HOUSEHOLD
 
 
 def _family_first(words: list[str]) -> tuple[str, str]:

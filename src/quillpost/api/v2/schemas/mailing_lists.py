@@ -9,6 +9,7 @@ from quillpost.api.v2.schemas.common import Links, Meta, Moment, linked_example
 ListType = Literal[
     "csv", "manual", "map", "friends", "retarget", "leads", "automation", "radius", "crm", "qrscans",
 ]  # fmt: skip
+SuppressBy = Literal["address", "household", "email"]
 Ago = Annotated[str, Field(description="How long ago it was made.", examples=["5 minutes ago"])]
 
 EXAMPLE: dict[str, Any] = {
@@ -21,6 +22,7 @@ EXAMPLE: dict[str, Any] = {
     "total_recipients": 240,
     "processed": True,
     "is_suppression_list": False,
+    "suppress_by": None,
     "total_scans": 31,
     "unique_scans": 27,
     "total_sends": 480,
@@ -50,6 +52,7 @@ class MailingListShape(BaseModel):
     total_recipients: int
     processed: bool = Field(description="False while an import or a purchase still fills it.")
     is_suppression_list: bool = Field(description="Whoever is on it is mailed nothing.")
+    suppress_by: SuppressBy | None = Field(description="Whom its entries bar; null on any other list.")
     total_scans: int
     unique_scans: int
     total_sends: int

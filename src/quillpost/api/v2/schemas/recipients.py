@@ -1,6 +1,6 @@
 """People on mailing lists as the API description shows them."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 
@@ -28,12 +28,14 @@ EXAMPLE: dict[str, Any] = {
     "phone": None,
     **dict.fromkeys(CUSTOM),
     "custom1": "a blue door",
+    "deliverability": "doubtful",
+    "can_deliver": True,
+    "deliverability_reasons": ["The city and the ZIP code do not belong together."],
     "mailing-list": LIST_EXAMPLE,
     "mailing_list": LIST_EXAMPLE,
     "created_at": "2026-05-01T09:30:00Z",
     "updated_at": "2026-05-01T09:30:00Z",
 }
-ROW_EXAMPLE = EXAMPLE | {"can_deliver": True}
 REFUSED_EXAMPLE: dict[str, Any] = {
     "mailing_list_id": 12,
     "name": "John Doe",
@@ -70,16 +72,17 @@ class RecipientRead(BaseModel):
     custom8: str | None
     custom9: str | None
     custom10: str | None
+    deliverability: Literal["deliverable", "doubtful", "undeliverable"] = Field(
+        description="How sure it is that mail arrives there. What is doubtful is mailed all the same."
+    )
+    can_deliver: bool = Field(description="Whether there is an address that is mailed to.")
+    deliverability_reasons: list[str] = Field(
+        description="Why not, or why it is doubtful; also where the post has corrected what was given."
+    )
     mailing_list_: MailingListShape = Field(alias="mailing-list", description="The list it is on.")
     mailing_list: MailingListShape = Field(description="The same, as older clients read it.")
     created_at: Moment
     updated_at: Moment
-
-
-class RecipientRow(RecipientRead):
-    model_config = ConfigDict(json_schema_extra={"examples": [ROW_EXAMPLE]})
-
-    can_deliver: bool = Field(description="Whether there is an address to mail to.")
 
 
 class RecipientPage(BaseModel):
@@ -99,7 +102,7 @@ class ListRecipients(BaseModel):
             "examples": [
                 {
                     "current_page": 1,
-                    "data": [ROW_EXAMPLE],
+                    "data": [EXAMPLE],
                     "first_page_url": f"{_PATH}?page=1",
                     "from": 1,
                     "last_page": 10,
@@ -116,7 +119,7 @@ class ListRecipients(BaseModel):
     )
 
     current_page: int
-    data: list[RecipientRow]
+    data: list[RecipientRead]
     first_page_url: str
     from_: int | None = Field(alias="from")
     last_page: int

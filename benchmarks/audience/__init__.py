@@ -1,0 +1,1 @@
+"""Whom mail goes to: addresses standardised, files imported, neighbours found."""

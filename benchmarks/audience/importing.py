@@ -1,0 +1,227 @@
+"""Files onto lists: as a share of the standardiser's own rate on the same rows, and in how much memory.
+
+QUILLPOST_BENCH_ROWS says how many rows are imported; memory is measured on five times as many.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from statistics import median
+from threading import Event, Thread
+from typing import IO, Any
+
+import psycopg
+from scourgify import normalize_address_record
+from scourgify.exceptions import AddressNormalizationError
+
+from benchmarks.audience.addresses import PARTS, Row, rows
+from benchmarks.audience.standardising import by_library
+from quillpost import wiring
+from quillpost.accounts.rules import Caller
+from quillpost.accounts.service import open_account, tenant
+from quillpost.audience import list_keeping
+from quillpost.audience.importing import filling, intake
+from quillpost.cli.ground import upgrade
+from quillpost.database.embedded import EmbeddedPostgres
+from quillpost.parts import Parts
+from quillpost.postal.judging import HOME, judge
+from quillpost.postal.lines import taken_apart
+
+ROWS = int(os.environ.get("QUILLPOST_BENCH_ROWS", "200000"))
+ROUNDS = 3
+KINDS = ("one line", "split")
+HEADS = {"one line": "Name,Address\n", "split": "Name,Address,Unit,City,State,Zip\n"}
+OWNER = "owner@example.com"
+_LOOK = 0.25
+_LIMIT = 300
+
+
+@dataclass(frozen=True)
+class Ground:
+    parts: Parts
+    who: Caller
+    home: Path
+    conninfo: str
+
+
+def measure() -> dict[str, Any]:
+    """Rows a second of both kinds of file, with and without a database behind; and the memory."""
+    with _opened() as ground:
+        rates: dict[str, dict[str, list[float]]] = {
+            kind: {"library": [], "standardiser": [], "import": []} for kind in KINDS
+        }
+        for number in range(ROUNDS):
+            for kind in KINDS:
+                share = ROWS // ROUNDS
+                rates[kind]["library"].append(
+                    standardised_a_second(kind, share // 20, seed=number, by="library")
+                )
+                rates[kind]["standardiser"].append(standardised_a_second(kind, share, seed=number))
+                rates[kind]["import"].append(imported_a_second(ground, kind, share, seed=number))
+        memory = peak_megabytes(ground, ROWS * 5)
+    typical = {
+        kind: {who: round(median(found)) for who, found in both.items()} for kind, both in rates.items()
+    }
+    return {
+        "rows": ROWS,
+        "rows a second": typical,
+        "share of the library's rate": {kind: _share(both, "library") for kind, both in rates.items()},
+        "share of our tables' rate": {kind: _share(both, "standardiser") for kind, both in rates.items()},
+        "memory": {"rows": ROWS * 5, "megabytes": memory, "limit": _LIMIT},
+    }
+
+
+def _share(rates: dict[str, list[float]], of: str) -> float:
+    """Of each round on its own: what else the machine does comes and goes."""
+    return round(median(a / b for a, b in zip(rates["import"], rates[of], strict=True)), 3)
+
+
+def standardised_a_second(kind: str, count: int, *, seed: int, by: str = "tables") -> float:
+    """On all processors, rows in memory and nothing done with the answers."""
+    cores = len(os.sched_getaffinity(0))
+    with ProcessPoolExecutor(cores, mp_context=get_context("fork")) as pool:
+        asked = [(kind, by, count // cores, seed * 100 + core) for core in range(cores)]
+        return sum(pool.map(_one_of_many, asked))
+
+
+def _one_of_many(asked: tuple[str, str, int, int]) -> float:
+    kind, by, count, seed = asked
+    made = list(rows(count, seed))
+    given = [row.parts() if kind == "split" else {"address": row.line()} for row in made]
+    work = {"tables": _by_tables, "library": _by_library}[by]
+    work(given[0])  # reads the tables, or the model
+    started = time.perf_counter()
+    for one in given:
+        work(one)
+    return count / (time.perf_counter() - started)
+
+
+def _by_tables(given: dict[str, str | None]) -> None:
+    if len(given) > 1:
+        judge(given, HOME)
+    elif (apart := taken_apart(str(given["address"]))) is not None:
+        judge(_BLANK | apart, HOME)
+
+
+def _by_library(given: dict[str, str | None]) -> None:
+    with suppress(AddressNormalizationError):
+        if len(given) > 1:
+            by_library(given)
+        else:
+            normalize_address_record(str(given["address"]))
+
+
+_BLANK: dict[str, str | None] = dict.fromkeys(PARTS)
+
+
+def imported_a_second(ground: Ground, kind: str, count: int, *, seed: int) -> float:
+    """From the upload in the file store to a list whose `processed` is true."""
+    parts, who = ground.parts, ground.who
+    values = {"description": kind, "type": "manual", "is_suppression_list": False}
+    with parts.db.transaction(tenant(who)) as tx:
+        into = list_keeping.make_list(tx, who, parts.sealer, values, now=parts.clock())
+    with tempfile.TemporaryFile() as file:
+        write_file(file, kind, rows(count, seed))
+        looked = intake.look(file, name="people.csv", mapping=None, has_header=True)
+        key = intake.keep(parts.shelf.store, looked, now=parts.clock())
+        started = time.perf_counter()
+        with parts.db.transaction(tenant(who)) as tx:
+            made = intake.place(tx, into.id, looked, key, clock=parts.clock, booked=False)
+        filling.fill(filling.Means(parts.db, parts.shelf.store, parts.clock), made.id)
+    return count / (time.perf_counter() - started)
+
+
+def write_file(file: IO[bytes], kind: str, people: Iterator[Row]) -> None:
+    file.write(HEADS[kind].encode())
+    for number, row in enumerate(people):
+        cells: Sequence[str | None] = (
+            (row.line(),)
+            if kind == "one line"
+            else (row.address, row.address2, row.city, row.province, row.postal_code)
+        )
+        told = ",".join(f'"{cell or ""}"' for cell in (f"Person {number}", *cells))
+        file.write(f"{told}\n".encode())
+    file.flush()
+
+
+def peak_megabytes(ground: Ground, count: int) -> float:
+    """Of the command that imports a file of rows already split, and the processes that it starts."""
+    path = ground.home / "people.csv"
+    with path.open("wb") as file:
+        write_file(file, "split", rows(count, 99))
+    words = ("lists", "import", str(path), "--account", OWNER, "--name", "Memory")
+    command = subprocess.Popen(
+        [sys.executable, "-c", "from quillpost.cli import main; main()", *words],
+        env=os.environ
+        | {"QUILLPOST_HOME": str(ground.home / "home"), "QUILLPOST_DATABASE_URL": ground.conninfo},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    peak, over = 0, Event()
+
+    def watch() -> None:
+        nonlocal peak
+        while not over.wait(_LOOK):
+            peak = max(peak, sum(map(_pss, _family(command.pid))))
+
+    watching = Thread(target=watch)
+    watching.start()
+    assert command.wait() == 0
+    over.set()
+    watching.join()
+    return round(peak / 1024, 1)
+
+
+def _family(pid: int) -> list[int]:
+    """The process and all that come of it."""
+    found = [pid]
+    with suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            for child in (task / "children").read_text().split():
+                found += _family(int(child))
+    return found
+
+
+def _pss(pid: int) -> int:
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1])
+    return 0
+
+
+@contextmanager
+def _opened() -> Iterator[Ground]:
+    home = Path(tempfile.mkdtemp(prefix="quillpost-bench-"))
+    home.chmod(0o755)
+    server = EmbeddedPostgres(home)
+    server.start()
+    try:
+        with psycopg.connect(server.conninfo("postgres"), autocommit=True) as admin:
+            admin.execute("create database bench")
+        conninfo = server.conninfo("bench")
+        upgrade(conninfo)
+        parts = wiring.build(wiring.Settings.model_validate({"home": home / "home"}), conninfo)
+        with parts.db.work() as tx:
+            account = open_account(tx, email=OWNER, name="Owner", now=parts.clock())
+        try:
+            yield Ground(parts, Caller(account, "test"), home, conninfo)
+        finally:
+            parts.db.close()
+    finally:
+        server.stop()
+        shutil.rmtree(home, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    for what, found in measure().items():
+        print(f"{what}: {found}")

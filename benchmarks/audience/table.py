@@ -1,0 +1,30 @@
+"""The result for a person to read."""
+
+from collections.abc import Mapping
+from typing import Any
+
+_ANSWERS = {True: "yes", False: "NO"}
+
+
+def show(result: Mapping[str, Any]) -> None:
+    print(f"\naudience: {result['unit']}. {result['machine']}\n")
+    for kind, both in result["imported"]["rows a second"].items():
+        rates = ", ".join(f"{who} {rate:,}" for who, rate in both.items())
+        shares = (result["imported"][f"share of {of} rate"][kind] for of in ("the library's", "our tables'"))
+        told = ", ".join(f"{share:.0%}" for share in shares)
+        print(f"  addresses {kind:>8}, rows a second: {rates}; the import is {told} of the others")
+    for what in ("rows a second, one process", "rows a second, all cores"):
+        rates = ", ".join(f"{who} {rate:,}" for who, rate in result["standardised"][what].items())
+        print(f"  standardised, {what}: {rates}")
+    equal = dict(result["standardised"]["equal to the library"])
+    print(f"  equal to the library's result: {equal.pop('equal', 0):,} of {equal.pop('rows'):,} rows")
+    for why, count in equal.items():
+        print(f"  {count:>9,} {why}")
+    memory = result["imported"]["memory"]
+    print(f"  {memory['rows']:,} rows imported: {memory['megabytes']} MB at most")
+    for what, found in result["radius"].items():
+        if what != "claims":
+            print(f"  {what}: {found}")
+    print()
+    for claim in result["claims"]:
+        print(f"  {_ANSWERS[bool(claim['holds'])]:>3}  {claim['claim']}: {claim['measured']}")

@@ -1,0 +1,1 @@
+"""Where addresses for radius searches come from."""

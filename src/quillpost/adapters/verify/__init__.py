@@ -1,0 +1,1 @@
+"""Services that know every address at home."""

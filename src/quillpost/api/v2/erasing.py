@@ -1,0 +1,67 @@
+"""Erasing a person: what an account knows of somebody who does not want to be known any more."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Response
+from pydantic import ConfigDict, Field
+
+from quillpost.accounts.rules import Caller
+from quillpost.api.answers import answer
+from quillpost.api.bodies import Body, Text
+from quillpost.api.docs import BODY_ERRORS, errors
+from quillpost.api.needs import Parts, may
+from quillpost.api.route import PREFIX, V2Route
+from quillpost.api.v2.schemas.erasing import Erased
+from quillpost.audience.rules import LONGEST
+from quillpost.database import Tenant
+from quillpost.privacy.erasing import erase
+from quillpost.privacy.whom import whom_of
+
+router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Recipients"])
+
+MayErase = Annotated[Caller, Depends(may("lists:write"))]
+
+
+class WhomToErase(Body):
+    """A door, whole on one line or in parts, an e-mail, or both: whoever has one of them is meant."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"address": "12 Main St, Austin, TX 78701", "email": "jane@example.com"}]
+        }
+    )
+
+    address: Text | None = Field(
+        None,
+        max_length=LONGEST,
+        description="Whole on one line, or the street beside its parts; everyone at that door is meant.",
+    )
+    address2: Text | None = Field(None, max_length=LONGEST, description="Unit.")
+    city: Text | None = Field(None, max_length=LONGEST, description="City.")
+    province: Text | None = Field(None, max_length=LONGEST, description="State or province.")
+    postal_code: Text | None = Field(None, max_length=LONGEST, description="ZIP or postal code.")
+    country: Text | None = Field(None, max_length=LONGEST, description="Two letters; US when missing.")
+    email: Text | None = Field(
+        None, max_length=LONGEST, description="E-mail address, in any case; whoever has it is meant too."
+    )
+
+
+@router.post(
+    "/recipients/erase",
+    response_model=Erased,
+    responses=errors(*BODY_ERRORS),
+    summary="Erase a person",
+)
+def erase_person(body: WhomToErase, who: MayErase, parts: Parts) -> Response:
+    """For good: from lists, pieces, what was told of them, sends that wait, and files; with a live token in
+    both modes, with a test token in testing mode and on the lists, which both modes share. Counts,
+    totals and money stay. A piece that is not printed yet fails and is not billed; one that a printer has
+    keeps its recipient until it is in the mail, and `waiting` counts these. Whom a suppression list barred
+    stays barred. Previews and the files of finished imports may show anybody: all of them go, whoever is
+    asked for, so `files` and `imports` tell nothing of whether somebody is known."""
+    whom = whom_of({name: value for name, value in body.given().items() if isinstance(value, str)})
+    with parts.db.work() as tx:
+        # A live token erases the person in testing too; a test token touches nothing that was really mailed.
+        tenant = Tenant(who.account_id, who.sub_account_id, "test" if who.is_testing else None)
+        done = erase(tx, parts.sealer, tenant, whom, now=parts.clock())
+    return answer({"message": "success", "erased": dict(done.erased), "waiting": done.waiting})

@@ -1,0 +1,71 @@
+"""Workbooks (.xlsx): their first sheet becomes a CSV file, in a process of bounded means."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import zipfile
+from typing import IO
+
+from quillpost.audience.importing.sniffing import refused
+
+ZIP = b"PK\x03\x04"
+UNPACKED = 1_000_000_000
+"""Bytes of all that is in the archive, as it says of itself; the process that reads it is bounded anyway."""
+SECONDS = 75.0
+REFUSED = 3
+"""How the process ends that says why."""
+TOO_LARGE = "The workbook is damaged, or too large to be read: save the sheet as CSV and send that."
+_NO_WORKBOOK = "This file is a zip archive and no workbook. Send a CSV, TSV or .xlsx file."
+_ENVIRONMENT = ("PATH", "PYTHONPATH", "LANG", "LC_ALL", "PYTHONPYCACHEPREFIX")
+
+
+def is_workbook(file: IO[bytes]) -> bool:
+    """Whether the file is one, by what is in it. Another zip archive is refused."""
+    file.seek(0)
+    if file.read(len(ZIP)) != ZIP:
+        return False
+    file.seek(0)
+    try:
+        with zipfile.ZipFile(file) as archive:
+            inside = archive.infolist()
+    except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError):
+        raise refused(TOO_LARGE) from None
+    if "xl/workbook.xml" not in {each.filename for each in inside}:
+        raise refused(_NO_WORKBOOK)
+    if sum(each.file_size for each in inside) > UNPACKED:
+        raise refused(TOO_LARGE)
+    return True
+
+
+def unfolded(file: IO[bytes]) -> IO[bytes]:
+    """The first sheet that holds anything, as CSV in UTF-8: a row for each of its rows, blank ones too."""
+    file.flush()
+    os.lseek(file.fileno(), 0, os.SEEK_SET)
+    rows: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (whoever looks at it closes it)
+    try:
+        _unfold(file, rows)
+    except BaseException:
+        rows.close()
+        raise
+    return rows
+
+
+def _unfold(file: IO[bytes], rows: IO[bytes]) -> None:
+    try:
+        ended = subprocess.run(
+            [sys.executable, "-P", "-m", "quillpost.audience.importing.unfolder"],
+            stdin=file.fileno(),
+            stdout=rows.fileno(),
+            stderr=subprocess.PIPE,
+            env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
+            cwd="/",
+            timeout=SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise refused(TOO_LARGE) from None
+    if ended.returncode == REFUSED:
+        raise refused(ended.stderr.decode(errors="replace")[:300])
+    if ended.returncode != 0:
+        raise refused(TOO_LARGE)

@@ -1,0 +1,186 @@
+"""Mailing lists from files, and back."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, TaskProgressColumn, TextColumn
+from rich.progress import Progress as Bar
+
+from quillpost.accounts.rules import Caller
+from quillpost.accounts.service import find_account, tenant
+from quillpost.audience import export as exporting
+from quillpost.audience import list_keeping
+from quillpost.audience.importing import filling, intake, report, store
+from quillpost.audience.importing.columns import require_someone
+from quillpost.audience.importing.intake import Looked
+from quillpost.audience.importing.store import Import
+from quillpost.audience.lists import read_list
+from quillpost.cli.ground import opened
+from quillpost.database import Tenant
+from quillpost.kit.errors import Invalid, NotFound, NotReady
+from quillpost.parts import Parts
+
+lists = typer.Typer(help="Mailing lists from files, and back.", no_args_is_help=True)
+
+TAKEN_OVER = "Import {} is in other hands: see GET /imports/{}."
+
+
+def add_to(app: typer.Typer) -> None:
+    app.add_typer(lists, name="lists")
+
+
+@lists.command("import")
+def import_(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="CSV, TSV or a workbook (.xlsx).")],
+    account: Annotated[str, typer.Option(help="The account's e-mail.")],
+    list_id: Annotated[int | None, typer.Option("--list", help="The list to fill.")] = None,
+    name: Annotated[str | None, typer.Option(help="The name of a new list to fill.")] = None,
+    mapping: Annotated[
+        list[str] | None, typer.Option("--map", metavar="COLUMN=FIELD", help="What a column holds.")
+    ] = None,
+    sub_account: Annotated[int | None, typer.Option(help="The sub account of a new list.")] = None,
+    rejected: Annotated[Path | None, typer.Option(help="Where rows that are not taken are listed.")] = None,
+) -> None:
+    """Put the people of a file on a mailing list, all of them at once.
+
+    Columns are guessed by their names; --map says otherwise, as --map "Strasse=address", and --map "Notes="
+    leaves one out. Rows that cannot be taken are written with the reason to a CSV file. If this command is
+    killed, the service goes on with the import.
+    """
+    if (list_id is None) == (name is None):
+        raise NotReady("Say which list: --list with its id, or --name for a new one.")
+    with _looked(file, mapping or []) as looked, opened() as (_, parts):
+        who = _caller(parts, account)
+        list_id = list_id or _new_list(parts, who, str(name), sub_account)
+        key = intake.keep(parts.shelf.store, looked, now=parts.clock())
+        try:
+            with parts.db.transaction(tenant(who)) as tx:
+                made = intake.place(tx, list_id, looked, key, clock=parts.clock, booked=False)
+        except NotFound:
+            parts.shelf.store.delete(key)
+            raise NotReady(f"{account} has no list {list_id}.") from None
+        except BaseException:
+            parts.shelf.store.delete(key)
+            raise
+        done = _filled(parts, made.id)
+        _tell(done)
+        if done.rows_rejected and done.status == "done":
+            _write_rejected(parts, done, rejected or file.with_name(f"{file.stem}-rejected.csv"))
+    if done.status != "done":
+        raise typer.Exit(1)
+
+
+@lists.command("export")
+def export_(
+    list_id: Annotated[int, typer.Argument(metavar="ID", help="The list's id.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write it.")],
+) -> None:
+    """Write everyone on a mailing list to a CSV file, which can be imported again."""
+    with opened() as (_, parts):
+        with parts.db.work() as tx:
+            try:
+                found = read_list(tx, list_id)
+            except NotFound:
+                raise NotReady(f"There is no list {list_id}.") from None
+        with parts.db.transaction(Tenant(found.account_id)) as tx:
+            written = exporting.csv_file(tx, list_id)
+        _write(file, exporting.chunks(written))
+    typer.echo(f"{found.total_recipients:,} recipients: {file}")
+
+
+@contextmanager
+def _looked(file: Path, mapping: list[str]) -> Iterator[Looked]:
+    """The file as it will be read: what is wrong with it is told before anything is made."""
+    said = _mapped(mapping)
+    try:
+        source = file.open("rb")
+    except OSError as fault:
+        raise NotReady(f"{file} cannot be read: {fault.strerror}.") from None
+    with source:
+        try:
+            looked = intake.look(source, name=file.name, mapping=said, has_header=None)
+            require_someone(looked.columns)
+        except Invalid as wrong:
+            told = "; ".join(f"{name}: {fault}" for name, faults in wrong.fields.items() for fault in faults)
+            raise NotReady(told.removeprefix("file: ").removeprefix("mapping: ")) from None
+        with looked.file:
+            yield looked
+
+
+def _mapped(pairs: list[str]) -> dict[str, Any]:
+    mapping = {}
+    for pair in pairs:
+        column, sign, field = pair.rpartition("=")
+        if not sign:
+            raise NotReady(f'--map needs COLUMN=FIELD, such as --map "Strasse=address"; not {pair}.')
+        mapping[column.strip()] = field.strip()
+    return mapping
+
+
+def _caller(parts: Parts, email: str) -> Caller:
+    with parts.db.work() as tx:
+        return Caller(find_account(tx, email), "live")
+
+
+def _new_list(parts: Parts, who: Caller, name: str, sub_account: int | None) -> int:
+    values = {
+        "description": name,
+        "type": "csv",
+        "is_suppression_list": False,
+        "sub_account_id": sub_account,
+    }
+    with parts.db.transaction(tenant(who)) as tx:
+        return list_keeping.make_list(tx, who, parts.sealer, values, now=parts.clock()).id
+
+
+def _filled(parts: Parts, import_id: int) -> Import:
+    """Do the work here and now, and show how far it is."""
+    means = filling.Means(parts.db, parts.shelf.store, parts.clock)
+    console = Console()
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[rows]}"),
+    )
+    with Bar(*columns, console=console, disable=not console.is_terminal, transient=True) as bar:
+        task = bar.add_task("Importing", total=1.0, rows="")
+
+        def tell(work: Import) -> None:
+            bar.update(task, completed=work.progress, rows=f"{work.rows_read:,} rows")
+
+        filling.fill(means, import_id, tell=tell)
+    with parts.db.work() as tx:
+        done = store.read_import(tx, import_id)
+    if not done.is_finished:
+        raise NotReady(TAKEN_OVER.format(import_id, import_id))
+    return done
+
+
+def _tell(done: Import) -> None:
+    if done.error:
+        typer.echo(done.error, err=True)
+    used = ", ".join(f"{column.name} as {column.field}" for column in done.columns if column.field)
+    typer.echo(f"Columns: {used}")
+    typer.echo(
+        f"List {done.mailing_list_id}: {done.rows_read:,} rows read, {done.rows_imported:,} imported,"
+        f" {done.rows_rejected:,} rejected ({done.duplicates:,} of them duplicates)"
+    )
+
+
+def _write_rejected(parts: Parts, done: Import, path: Path) -> None:
+    _write(path, report.rejected_rows(parts.db, parts.shelf.store, done))
+    typer.echo(f"Rows that were rejected, with the reasons: {path}", err=True)
+
+
+def _write(path: Path, pieces: Iterable[bytes]) -> None:
+    try:
+        with path.open("wb") as file:
+            for piece in pieces:
+                file.write(piece)
+    except OSError as fault:
+        raise NotReady(f"{path} cannot be written: {fault.strerror}.") from None

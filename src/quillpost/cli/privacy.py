@@ -1,0 +1,67 @@
+"""Forgetting: a person who asks for it, and what has grown old."""
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from quillpost.accounts import service
+from quillpost.cli.ground import opened
+from quillpost.database import Tenant
+from quillpost.privacy import erasing
+from quillpost.privacy.forgetting import MOST_COUNTED, Kept, show_kept
+from quillpost.privacy.whom import whom_of
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("erase")(erase)
+    app.command("retention")(retention)
+
+
+def erase(
+    account: Annotated[str, typer.Option(help="The account's e-mail.")],
+    address: Annotated[
+        str | None, typer.Option(help="Whole on one line, as '12 Main St, Austin, TX 78701'.")
+    ] = None,
+    email: Annotated[str | None, typer.Option(help="Whoever has this e-mail is meant, too.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Erase a person from all that an account keeps: everyone at the address, and whoever has the e-mail."""
+    whom = whom_of({"address": address, "email": email})
+    with opened() as (_, parts):
+        with parts.db.work() as tx:
+            who = Tenant(service.find_account(tx, account))
+            found = erasing.foretell(tx, who, whom, now=parts.clock())
+        typer.echo(
+            f"On lists: {found['recipients']:,}. Pieces: {found['items']:,}."
+            " What was told of them, sends that wait and files go too; counts and money stay."
+        )
+        if not yes:
+            typer.confirm("Erase them for good?", abort=True)
+        with parts.db.work() as tx:
+            done = erasing.erase(tx, parts.sealer, who, whom, now=parts.clock())
+    for table, rows in done.erased.items():
+        if rows:
+            typer.echo(f"{table}: {rows:,}")
+    if done.waiting:
+        typer.echo(f"{done.waiting:,} pieces are at the printer's: they follow once they are mailed.")
+    typer.echo("Erased. Files are removed by the running service, which looks a second time in ten minutes.")
+
+
+def retention() -> None:
+    """Show what is kept for how long, and how much is overdue."""
+    with opened() as (_, parts):
+        shown = show_kept(parts.db, parts.retention, now=parts.clock())
+    table = Table("what", "table", "days", "since", "overdue", "setting", box=None, pad_edge=False)
+    for kept in shown:
+        days = "for ever" if kept.days is None else f"{kept.days:,}"
+        setting = f"QUILLPOST_{kept.rule.setting.upper()}"
+        table.add_row(kept.rule.what, kept.rule.table, days, kept.rule.since, _overdue(kept), setting)
+    Console(highlight=False).print(table)
+
+
+def _overdue(kept: Kept) -> str:
+    if kept.days is None:
+        return ""
+    return f"{kept.overdue:,}" + (" or more" if kept.overdue >= MOST_COUNTED else "")

@@ -1,0 +1,246 @@
+"""Finding whom a radius search is about: the nearest who may be mailed to.
+
+The source is asked without a transaction, for it may be far. Whoever is on a suppression list, or was mailed
+to already, is left out and the next nearest stand in, so that what is counted is what is bought.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+import structlog
+
+from quillpost.accounts.rules import Caller
+from quillpost.accounts.service import tenant
+from quillpost.audience.rules import Person, examine_alone
+from quillpost.database import Database, Tx
+from quillpost.database.lead_tables import lead_sources, leads
+from quillpost.kit.errors import Invalid, NoMatch, Unavailable
+from quillpost.leads.rules import FARTHEST_MILES, RESIDENT, Search, middle_of
+from quillpost.ports import Lead, LeadsAsked, LeadsDown, LeadsProvider, Resident
+from quillpost.postal.judging import HOME, UNDELIVERABLE, Standard, surname_of
+from quillpost.pricing.rules import LEAD_CENTS
+
+log = structlog.get_logger(__name__)
+
+MOST_ASKED = 200_000
+"""Records that are looked through for those who may be mailed to."""
+
+UNKNOWN = (
+    "This address is not known here, and has no ZIP code that says where it is: write it whole on one line,"
+    " as 12 Main St, Austin, TX 78701, or give postal_code beside it."
+)
+NO_SUCH_ZIP = "There is no ZIP code {}: correct it, so that we know where to search."
+NOWHERE = "The ZIP code {} is nowhere in particular: search around an address on land."
+NO_DATA = (
+    "This installation has no addresses for radius searches yet: its operator imports them with "
+    "`quillpost leads import`, or names a provider."
+)
+NOBODY = (
+    f"No address within {FARTHEST_MILES} miles matches this search: allow more record_types, or search around"
+    " another address."
+)
+NO_SAMPLE = (
+    f"No sample address within {FARTHEST_MILES} miles matches this search. Testing mode knows made-up"
+    " addresses alone, in and around larger cities: try 1100 Congress Ave, Austin, TX 78701."
+)
+
+_PLACE = sa.select(leads.c.latitude, leads.c.longitude).order_by(leads.c.source_id).limit(1)
+
+_LEFT_OUT = sa.text(
+    """
+    select suppressed_places(cast(:home as bigint), :mode, cast(:keys as text[]), cast(:surnames as text[]),
+                             cast(:emails as text[])) as place
+     union
+    select p.place from unnest(cast(:keys as text[])) with ordinality as p (key, place)
+     where cast(:into as bigint) is not null
+       and exists (select 1 from recipients r where r.mailing_list_id = :into and r.address_key = p.key)
+        or :mailed and exists (
+           select 1 from items i
+            where i.account_id = :account and i.mode = :mode and i.address_key = p.key
+              and i.status <> 'Failed'
+              and (cast(:since as timestamptz) is null or i.created_at >= :since))
+    """
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Find:
+    """Whom a search has found, the nearest first. `ids` are the source's own; `is_told`, it hears of them."""
+
+    people: list[Person]
+    ids: list[str]
+    are_samples: bool
+    is_told: bool
+
+    @property
+    def cents(self) -> int:
+        return LEAD_CENTS * len(self.people)
+
+    def without(self, keys: set[str]) -> "Find":
+        """Those with other addresses."""
+        kept = [place for place, person in enumerate(self.people) if person.address_key not in keys]
+        people = [self.people[place] for place in kept]
+        return replace(self, people=people, ids=[self.ids[place] for place in kept])
+
+
+def find(
+    db: Database,
+    provider: LeadsProvider,
+    who: Caller,
+    search: Search,
+    *,
+    home: int | None,
+    into: int | None = None,
+    prefix: str = "",
+    now: datetime,
+) -> Find:
+    """Whom to mail to for this sub account, none of whom is on the list `into` yet; or `NoMatch`.
+
+    An address that is nowhere is `Invalid`, by the field's name after the `prefix`.
+    """
+    key, latitude, longitude = _middle(db, search, prefix)
+    asked = LeadsAsked(
+        latitude=latitude,
+        longitude=longitude,
+        count=search.record_count + 1,  # the address itself may be among them
+        record_types=search.record_types,
+        include_condos=search.include_condos,
+        include_businesses=search.include_businesses,
+        address=search.address,
+    )
+    sieve = _Sieve(db, who, search, None if search.include_search_address else key, home, into, now)
+    while True:
+        try:
+            candidates = provider.search(asked)
+        except LeadsDown as down:
+            log.warning("leads.source_down", error=str(down))
+            raise Unavailable("The source of addresses does not answer. Try again shortly.") from None
+        found = sieve.sift(candidates)
+        if len(found) >= search.record_count or len(candidates) < asked.count or asked.count >= MOST_ASKED:
+            break
+        asked = replace(asked, count=min(2 * asked.count + 100, MOST_ASKED))
+    if not found:
+        raise NoMatch(_nobody(db, who, provider))
+    chosen = found[: search.record_count]
+    return Find(
+        [person for _, person in chosen], [id_ for id_, _ in chosen], who.is_testing, provider.is_told
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Sieve:
+    """Who of the records may be bought."""
+
+    db: Database
+    who: Caller
+    search: Search
+    middle: str | None
+    home: int | None
+    into: int | None
+    now: datetime
+
+    def sift(self, candidates: Sequence[Lead]) -> list[tuple[str, Person]]:
+        """With the record's id; one for each address that is mailed to."""
+        people: dict[str, tuple[str, Person]] = {}
+        for lead in candidates:
+            property_, person = _people(lead, owner=self.search.use_property_owner)
+            key = person.address_key
+            if key is None or person.deliverability == UNDELIVERABLE:
+                continue
+            if self.middle is not None and self.middle in (key, property_.address_key):
+                continue
+            people.setdefault(key, (lead.id, person))
+        with self.db.transaction(tenant(self.who)) as tx:
+            left_out = self._left_out(tx, [person for _, person in people.values()])
+        return [one for place, one in enumerate(people.values(), start=1) if place not in left_out]
+
+    def _left_out(self, tx: Tx, people: Sequence[Person]) -> set[int]:
+        """The places, from 1 on, of those who are barred, or on the list, or were mailed to."""
+        days = self.search.mailed_within_days
+        return set(
+            tx.execute(
+                _LEFT_OUT,
+                {
+                    "home": self.home,
+                    "keys": [person.address_key for person in people],
+                    "surnames": [person.surname for person in people],
+                    "emails": [person.email for person in people],
+                    "into": self.into,
+                    "mailed": self.search.exclude_already_mailed,
+                    "since": None if days is None else self.now - timedelta(days=days),
+                    "account": self.who.account_id,
+                    "mode": self.who.mode,
+                },
+            ).scalars()
+        )
+
+
+def _middle(db: Database, search: Search, prefix: str) -> tuple[str | None, float, float]:
+    """The address's key, and where it is: its own place if it is among the records, else its ZIP code's."""
+    middle = middle_of(search.address, search.postal_code)
+    if middle.key is not None:
+        with db.anonymous() as tx:
+            own = tx.execute(_PLACE.where(leads.c.address_key == middle.key)).first()
+        if own is not None:
+            return middle.key, own.latitude, own.longitude
+    field = f"{prefix}postal_code" if search.postal_code else f"{prefix}address"
+    if middle.zip5 is None:
+        raise Invalid({f"{prefix}address": [UNKNOWN]})
+    if middle.place is None:
+        raise Invalid({field: [NO_SUCH_ZIP.format(middle.zip5)]})
+    if middle.place.latitude is None or middle.place.longitude is None:
+        raise Invalid({field: [NOWHERE.format(middle.zip5)]})
+    return middle.key, middle.place.latitude, middle.place.longitude
+
+
+def _nobody(db: Database, who: Caller, provider: LeadsProvider) -> str:
+    """Why nobody was found, and what to do."""
+    if who.is_testing:
+        return NO_SAMPLE
+    with db.anonymous() as tx:
+        has_any = tx.execute(sa.select(lead_sources.c.id).where(~lead_sources.c.is_sample).limit(1)).first()
+    return NO_DATA if has_any is None and not provider.is_told else NOBODY
+
+
+def _people(lead: Lead, *, owner: bool) -> tuple[Person, Person]:
+    """Who lives there, and who is mailed to."""
+    resident = _person(lead.resident)
+    if not owner or lead.owner is None:
+        return resident, resident
+    elsewhere = replace(_person(lead.owner), absentee_address=_line(resident))
+    return resident, elsewhere
+
+
+def _person(one: Resident) -> Person:
+    fields: dict[str, Any] = {
+        "name": one.name if one.name or one.company else RESIDENT,
+        "company": one.company, "address": one.address, "address2": one.address2, "city": one.city,
+        "province": one.province, "postal_code": one.postal_code, "country": one.country,
+    }  # fmt: skip
+    if one.address_key is None or one.deliverability is None:
+        person, faults = examine_alone(fields)
+        return replace(person, deliverability=UNDELIVERABLE) if faults else person
+    return Person(
+        **{**fields, "country": one.country or HOME},
+        surname=surname_of(one.name),
+        address_key=one.address_key,
+        standard=_standard(one.standard),
+        deliverability=one.deliverability,
+        reasons=tuple(one.reasons),
+    )
+
+
+def _standard(parts: Sequence[str | None] | None) -> Standard | None:
+    if parts is None:
+        return None
+    address, address2, city, province, postal_code = parts
+    return address, address2, city, province, postal_code
+
+
+def _line(person: Person) -> str:
+    """The address on one line."""
+    street = ", ".join(filter(None, (person.address, person.address2, person.city)))
+    return f"{street}, {person.province or ''} {person.postal_code or ''}".strip(" ,")

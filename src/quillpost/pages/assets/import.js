@@ -1,0 +1,245 @@
+// From a file to a list in four steps: whose list, which file, what its columns are, and how it went.
+
+const page = document.querySelector("[data-api]");
+const api = page.dataset.api;
+const find = (selector) => page.querySelector(selector);
+const trouble = find(".trouble");
+const FIRST_BYTES = 1_000_000;
+
+let token = "";
+let file = null;
+let running = null;
+
+function show(...ids) {
+  for (const step of page.querySelectorAll(".step")) step.hidden = !ids.includes(step.id);
+}
+
+function complain(text) {
+  trouble.hidden = !text;
+  trouble.textContent = text;
+}
+
+// Every answer that is no success has a message, and perhaps what is wrong by field.
+function said(body, status) {
+  const faults = Object.entries(body?.errors ?? {}).flatMap(([field, told]) => told.map((one) => `${field}: ${one}`));
+  return faults.length ? faults.join("\n") : body?.message ?? `The service answered ${status}.`;
+}
+
+async function call(method, path, body) {
+  const isForm = body instanceof FormData;
+  const headers = { Authorization: `Bearer ${token}`, Accept: "application/json" };
+  if (body && !isForm) headers["Content-Type"] = "application/json";
+  const answer = await fetch(api + path, { method, headers, body: isForm ? body : body && JSON.stringify(body) });
+  const found = await answer.json().catch(() => null);
+  if (!answer.ok) throw new Error(said(found, answer.status));
+  return found;
+}
+
+// A step that fails says why, and can be tried again.
+function step(form, work) {
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const button = form.querySelector("button");
+    button.disabled = true;
+    complain("");
+    try {
+      await work();
+    } catch (fault) {
+      complain(fault instanceof TypeError ? "The service does not answer. Try again in a moment." : fault.message);
+    } finally {
+      button.disabled = false;
+    }
+  });
+}
+
+function option(value, text) {
+  return new Option(text, value);
+}
+
+function capital(field) {
+  const words = field.replaceAll("_", " ");
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}
+
+async function listsOf() {
+  const found = [];
+  for (let number = 1, last = 1; number <= last; number += 1) {
+    const { data, meta } = await call("GET", `/mailing-lists?items_per_page=100&page=${number}`);
+    found.push(...data);
+    last = meta.last_page;
+  }
+  return found;
+}
+
+step(find("#who"), async () => {
+  token = find("#token").value.trim();
+  const lists = await listsOf();
+  const told = lists.map((list) => option(list.id, `${list.description} (${list.total_recipients.toLocaleString()})`));
+  find("#list").replaceChildren(option("", "A new list"), ...told);
+  nameIt();
+  show("what");
+});
+
+function nameIt() {
+  const isNew = !find("#list").value;
+  find("#named").hidden = !isNew;
+  find("#name").required = isNew;
+}
+find("#list").addEventListener("change", nameIt);
+
+find("#file").addEventListener("change", () => {
+  const [chosen] = find("#file").files;
+  if (chosen && !find("#name").value) find("#name").value = chosen.name.replace(/\.[^.]+$/, "");
+});
+
+step(find("#what"), async () => {
+  [file] = find("#file").files;
+  const form = new FormData();
+  // The first rows tell; a workbook can only be read as a whole.
+  const isText = !/\.xlsx$/i.test(file.name) && file.size > FIRST_BYTES;
+  form.append("file", isText ? file.slice(0, FIRST_BYTES) : file, file.name);
+  const looked = await call("POST", "/imports/preview", form);
+  find("#how tbody").replaceChildren(...looked.columns.map((column, place) => row(column, place, looked)));
+  if (looked.error) complain(looked.error);
+  show("how");
+});
+
+function row(column, place, looked) {
+  const line = document.createElement("tr");
+  const name = document.createElement("th");
+  name.scope = "row";
+  name.textContent = column.column;
+  const samples = document.createElement("td");
+  samples.textContent = looked.rows.map((cells) => cells[place]).filter(Boolean).slice(0, 3).join(" · ");
+  const choice = document.createElement("select");
+  choice.ariaLabel = `What ${column.column} is`;
+  choice.dataset.column = place;
+  choice.append(option("", "Left out"), ...looked.fields.map((field) => option(field, capital(field))));
+  choice.value = column.field;
+  const cell = document.createElement("td");
+  cell.append(choice);
+  line.append(name, samples, cell);
+  return line;
+}
+
+function mapping() {
+  return Object.fromEntries([...page.querySelectorAll("[data-column]")].map((each) => [each.dataset.column, each.value]));
+}
+
+async function listToFill() {
+  const chosen = find("#list").value;
+  if (chosen) return chosen;
+  const made = await call("POST", "/mailing-lists", { description: find("#name").value, type: "csv" });
+  const added = option(made.id, made.description);
+  find("#list").append(added);
+  added.selected = true;  // tried again, the same list is filled
+  nameIt();
+  return made.id;
+}
+
+// Not fetch: only this tells how much of a large file has left.
+function send(path, form, moved) {
+  return new Promise((resolve, reject) => {
+    const request = new XMLHttpRequest();
+    request.open("POST", api + path);
+    request.setRequestHeader("Authorization", `Bearer ${token}`);
+    request.responseType = "json";
+    request.upload.addEventListener("progress", moved);
+    request.addEventListener("error", () => reject(new TypeError("unreachable")));
+    request.addEventListener("load", () => {
+      if (request.status === 202) resolve(request.response);
+      else reject(new Error(said(request.response, request.status)));
+    });
+    request.send(form);
+  });
+}
+
+step(find("#how"), async () => {
+  const list = await listToFill();
+  const form = new FormData();
+  form.append("mapping", JSON.stringify(mapping()));
+  form.append("file", file, file.name);
+  tell("Sending the file", 0);
+  find("#cancel").hidden = true;
+  show("how", "progress");
+  try {
+    running = await send(`/mailing-lists/${list}/import`, form, (event) => tell("Sending the file", event.loaded / event.total));
+  } catch (fault) {
+    show("how");
+    throw fault;
+  }
+  find("#cancel").hidden = false;
+  show("progress");
+  await follow();
+});
+
+function tell(text, share) {
+  find("#progress [data-slot=told]").textContent = text;
+  const bar = find("progress");
+  if (share === null) bar.removeAttribute("value");
+  else bar.value = share;
+}
+
+async function follow() {
+  while (running.status === "waiting" || running.status === "running") {
+    const read = `${running.rows_read.toLocaleString()} rows read`;
+    tell(running.status === "waiting" ? "Waiting for its turn" : read, running.status === "waiting" ? null : running.progress);
+    await new Promise((done) => setTimeout(done, 500));
+    try {
+      running = await call("GET", `/imports/${running.id}`);
+      complain("");
+    } catch (fault) {
+      if (!(fault instanceof TypeError)) throw fault;
+      complain("The service does not answer; the import goes on, and we ask again.");
+    }
+  }
+  finish();
+}
+
+const OUTCOMES = { done: "Imported", failed: "Not imported", cancelled: "Stopped" };
+
+function finish() {
+  const counts = [["Added to the list", running.rows_imported], ["Rejected", running.rows_rejected]];
+  if (running.duplicates) counts.push(["Of these on it already", running.duplicates]);
+  find(".counts").replaceChildren(...counts.flatMap(([name, number]) => {
+    const entry = document.createElement("div");
+    const term = document.createElement("dt");
+    const value = document.createElement("dd");
+    term.textContent = name;
+    value.textContent = number.toLocaleString();
+    entry.append(term, value);
+    return [entry];
+  }));
+  find("[data-slot=outcome]").textContent = OUTCOMES[running.status];
+  find("[data-slot=advice]").textContent = running.error
+    ?? (running.rows_rejected ? "Each rejected row says why. Mend them and import that file: the others are not doubled." : "");
+  find("#rejected").hidden = !running.rejected_url;
+  show("done");
+  find("[data-slot=outcome]").focus();
+}
+
+find("#cancel").addEventListener("click", async () => {
+  try {
+    await call("POST", `/imports/${running.id}/cancel`);
+  } catch (fault) {
+    complain(fault.message);
+  }
+});
+
+find("#rejected").addEventListener("click", async () => {
+  const answer = await fetch(`${api}/imports/${running.id}/rejected.csv`, { headers: { Authorization: `Bearer ${token}` } });
+  if (!answer.ok) {
+    complain(said(await answer.json().catch(() => null), answer.status));
+    return;
+  }
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(await answer.blob());
+  link.download = `import-${running.id}-rejected.csv`;
+  link.click();
+  URL.revokeObjectURL(link.href);
+});
+
+find("#again").addEventListener("click", () => {
+  find("#file").value = "";
+  show("what");
+});

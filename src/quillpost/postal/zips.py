@@ -1,0 +1,113 @@
+"""Where each ZIP code is: the table of the `zipcodes` package, packed small.
+
+Its own look-up reads the whole table for every question, and its list of all takes 100 MB. So the table is
+read once, in parts, at the first question, and kept as one short text for each ZIP code.
+"""
+
+import re
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import import_module
+
+from quillpost.postal.keys import bare
+
+ZIP = re.compile(r"([0-9]{5})(?:-?([0-9]{4}))?")
+ASKED_AT_ONCE = 4096
+MILITARY_TOWNS = frozenset({"APO", "FPO", "DPO"})
+_BETWEEN, _AMONG = "|", ";"
+
+
+@dataclass(frozen=True, slots=True)
+class ZipPlace:
+    state: str
+    city: str
+    """The name that the postal service prefers."""
+    cities: tuple[str, ...]
+    """All names that it accepts, the preferred one first."""
+    latitude: float | None
+    """Of the middle of the area; None where it is nowhere in particular, as with the military."""
+    longitude: float | None
+    nicknames: tuple[str, ...] = ()
+    """Names that people write and the postal service would rather not read: Manhattan, Queens."""
+
+
+def state_and_city(zip5: str) -> tuple[str, str] | None:
+    """The state, and in capitals the city's preferred name: what nearly every question is about."""
+    packed = _TABLE.get(zip5)
+    if packed is None:
+        return None
+    state, city, _ = packed.split(_BETWEEN, 2)
+    return state, city
+
+
+@lru_cache(maxsize=ASKED_AT_ONCE)
+def zip_place(zip5: str) -> ZipPlace | None:
+    """Where the ZIP code of these five digits is, or None where there is no such."""
+    packed = _TABLE.get(zip5)
+    if packed is None:
+        return None
+    state, _, latitude, longitude, names, nicknames = packed.split(_BETWEEN)
+    cities = tuple(names.split(_AMONG))
+    is_somewhere = float(latitude) != 0 or float(longitude) != 0
+    return ZipPlace(
+        state=state,
+        city=cities[0],
+        cities=cities,
+        latitude=float(latitude) if is_somewhere else None,
+        longitude=float(longitude) if is_somewhere else None,
+        nicknames=tuple(nicknames.split(_AMONG)) if nicknames else (),
+    )
+
+
+def written_zip(code: str) -> str:
+    """Five digits, or five and four with a hyphen; what is neither stays, in capitals."""
+    parts = ZIP.fullmatch(code)
+    if parts is None:
+        return bare(code).replace(" ", "")
+    return f"{parts[1]}-{parts[2]}" if parts[2] else parts[1]
+
+
+def all_zips() -> list[str]:
+    """Every ZIP code, in order."""
+    return sorted(_TABLE.whole())
+
+
+class _Table:
+    """Read at the first question, by one thread; the others wait for it."""
+
+    def __init__(self) -> None:
+        self._packed: dict[str, str] | None = None
+        self._reading = threading.Lock()
+
+    def get(self, zip5: str) -> str | None:
+        return (self._packed or self.whole()).get(zip5)
+
+    def whole(self) -> dict[str, str]:
+        with self._reading:
+            if self._packed is None:
+                self._packed = _packed()
+            return self._packed
+
+
+_TABLE = _Table()
+
+
+def _packed() -> dict[str, str]:
+    library = import_module("zipcodes")  # 40 MB that only those pay who ask
+    packed: dict[str, str] = {}
+    for digit in "0123456789":
+        for row in library.similar_to(digit):
+            names = _AMONG.join([row["city"], *row["acceptable_cities"]])
+            nicknames = _AMONG.join(row["unacceptable_cities"])
+            where = (row["lat"] or "0", row["long"] or "0")
+            parts = (_state(row), row["city"].upper(), *where, names, nicknames)
+            packed[row["zip_code"]] = _BETWEEN.join(parts)
+    return packed
+
+
+def _state(row: Mapping[str, str]) -> str:
+    """Some ZIP codes of the armed forces are in New Jersey by the table: in AE, as all that begin with 09."""
+    is_military = row["city"].upper() in MILITARY_TOWNS
+    return "AE" if is_military and row["zip_code"].startswith("09") else row["state"]

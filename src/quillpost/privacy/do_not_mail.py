@@ -1,0 +1,108 @@
+"""Readers who ask for no more mail: from the code on their piece to a suppression list of its sender.
+
+A request is a row before it is answered, and nobody looks then whether its code is known: the answer takes
+as long for one that is not. Soon after, a job puts the address of each piece on a list that the service keeps
+for the whole account, one in each mode: a piece that was never mailed bars nobody from live mail.
+"""
+
+import re
+from datetime import datetime
+
+import sqlalchemy as sa
+import structlog
+
+from quillpost import jobs
+from quillpost.audience import list_keeping
+from quillpost.database import Database, Tx
+from quillpost.database.tables import do_not_mail_inbox
+from quillpost.kit.sealing import Sealer
+from quillpost.kit.times import Clock
+from quillpost.kit.tokens import SHORT_CODE_LENGTH, UNAMBIGUOUS
+
+log = structlog.get_logger(__name__)
+
+TAKE_IN = "do_not_mail.take_in"
+AT_ONCE = 1_000
+CODE = re.compile(f"[{UNAMBIGUOUS}]{{{SHORT_CODE_LENGTH}}}")
+NAMES = {"live": "Do-not-mail requests", "test": "Do-not-mail requests (testing)"}
+
+_NEXT = sa.text("select id from do_not_mail_inbox order by id limit :most for update skip locked")
+
+_ASKED = """
+    select distinct on (i.account_id, i.mode, i.address_key) i.*
+      from do_not_mail_inbox asked join items i on i.code = asked.code
+     where asked.id = any(:ids) and i.address_key is not null
+     order by i.account_id, i.mode, i.address_key, i.id
+"""
+_THEIRS = """l.account_id = i.account_id and l.kept_for = i.mode and l.is_suppression_list
+             and l.sub_account_id is null"""
+
+_MAKE_LISTS = sa.text(
+    f"""
+    insert into mailing_lists (account_id, description, kept_for, is_suppression_list, created_at, updated_at)
+    select distinct i.account_id,
+           case i.mode when 'live' then '{NAMES["live"]}' else '{NAMES["test"]}' end, i.mode, true,
+           cast(:now as timestamptz), cast(:now as timestamptz)
+      from ({_ASKED}) i
+     where not exists (select from mailing_lists l where {_THEIRS})
+    on conflict do nothing
+    returning id
+    """
+)
+_TAKE_LISTS = sa.text(
+    f"""
+    select id from mailing_lists
+     where id in (select l.id from ({_ASKED}) i join mailing_lists l on {_THEIRS})
+     order by id for no key update
+    """
+)
+
+# Nobody is named: the whole address is barred, and a request about paper is none about e-mail.
+_PLACE = (
+    "address", "address2", "city", "province", "postal_code", "country",
+    "address_key", "standard", "deliverability", "reasons",
+)  # fmt: skip
+_ADD = sa.text(
+    f"""
+    insert into recipients (account_id, mailing_list_id, {", ".join(_PLACE)}, created_at, updated_at)
+    select l.account_id, l.id, {", ".join(f"i.{name}" for name in _PLACE)}, :now, :now
+      from ({_ASKED}) i join mailing_lists l on {_THEIRS}
+     where not exists (select from recipients r
+                        where r.mailing_list_id = l.id and r.address_key = i.address_key)
+    """
+)
+
+
+def is_code(text: str) -> bool:
+    """Whether it looks like a code on a piece; not whether it is one."""
+    return CODE.fullmatch(text) is not None
+
+
+def ask(tx: Tx, code: str, *, now: datetime) -> None:
+    """Keep the request, whosever the code is."""
+    tx.execute(sa.insert(do_not_mail_inbox).values(code=code, at=now))
+    jobs.wake(tx, TAKE_IN, at=now)
+
+
+def take_in(db: Database, sealer: Sealer, *, clock: Clock) -> None:
+    """Bar every address whose piece has one of the codes asked for; codes of no piece are forgotten."""
+    while (taken := _take_some(db, sealer, clock)) == AT_ONCE:
+        log.info("do_not_mail.many", requests=taken)
+
+
+def _take_some(db: Database, sealer: Sealer, clock: Clock) -> int:
+    with db.work() as tx:
+        ids = list(tx.execute(_NEXT, {"most": AT_ONCE}).scalars())
+        if not ids:
+            return 0
+        these = {"ids": ids, "now": clock()}
+        made = list(tx.execute(_MAKE_LISTS, these).scalars())
+        tx.execute(_TAKE_LISTS, {"ids": ids})
+        # One that was deleted before it was in our hands is made again, and nobody else sees that one yet.
+        made += tx.execute(_MAKE_LISTS, these).scalars()
+        list_keeping.give_keys(tx, sealer, made)
+        # Read when the lists are in our hands, as whoever puts people on a list does.
+        added = tx.execute(_ADD, these | {"now": clock()})
+        tx.execute(sa.delete(do_not_mail_inbox).where(do_not_mail_inbox.c.id.in_(ids)))
+    log.info("do_not_mail.taken_in", requests=len(ids), addresses=added.rowcount)
+    return len(ids)

@@ -1,0 +1,90 @@
+"""Pieces lose their recipients, and everything that was written down beside them loses them too.
+
+The rows stay, with their status, their money and their counts. It is done for a person who is erased, and for
+pieces that have ended as long ago as is set.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from quillpost.database import Tx
+from quillpost.database.tables import CUSTOM, PERSON, items
+from quillpost.privacy import pictures, print_files
+
+EMPTIED = (
+    *PERSON, "absentee_address", "email", "phone", "dob", "anniversary", *CUSTOM, "address_key", "surname",
+    "deliverability", "standard", "reasons", "front_file_id", "background_file_id",
+)  # fmt: skip
+"""What a piece knows of its recipient. The country stays: it decides how far a piece is followed."""
+
+HOLD_ORDERS = sa.text(
+    """
+    select id from orders where id in (select order_id from items where id = any(:items))
+     order by id for no key update
+    """
+)
+
+_THEIR_FACTS = "array(select id from facts where item_id = any(:items))"
+
+BESIDE = {
+    # What waits is put in words again when it is sent, from a piece that names nobody.
+    "deliveries": f"""
+        update deliveries set body = null, response_body = null, error = null
+         where fact_id = any({_THEIR_FACTS})
+           and (body is not null or response_body is not null or error is not null)
+    """,
+    "facts": """
+        update facts set place = null, reason = null
+         where item_id = any(:items) and (place is not null or reason is not null)
+    """,
+    "visits": "update visits set agent = '' where item_id = any(:items) and agent <> ''",
+    "visit_inbox": "update visit_inbox set agent = '' where item_id = any(:items) and agent <> ''",
+    "carrier_scans": """
+        update carrier_scans set raw = '{}', place = null where item_id = any(:items) and raw <> '{}'
+    """,
+    # Notices name whoever scanned an order's pieces. What is yet to be sent says less.
+    "notices": """
+        update notices n
+           set subject = 'Scans of order ' || o.id,
+               words = case n.status when 'pending' then 'Pieces of order ' || o.id || ' were scanned.'
+                                     else '' end
+          from (select distinct order_id as id from items where id = any(:items) and scans > 0) o
+         where n.kind = 'scans' and split_part(n.key, ':', 2) = o.id::text and n.words not in (
+               '', 'Pieces of order ' || o.id || ' were scanned.')
+    """,
+    "automation_due": "delete from automation_due where item_id = any(:items)",
+    "received_events": """
+        delete from received_events
+         where event_id in (select unnest(array[event_id::text, md5(event_id::text)::uuid::text])
+                              from facts where item_id = any(:items))
+    """,
+}
+"""By table, what is done about all that tells of these pieces' recipients."""
+
+_STATEMENTS = {table: sa.text(statement) for table, statement in BESIDE.items()}
+
+
+def empty(tx: Tx, item_ids: Sequence[int], *, now: datetime) -> dict[str, int]:
+    """How many rows of which table it was. Done again, it finds what was written since."""
+    these: dict[str, Any] = {"items": list(item_ids), "now": now}
+    own = pictures.of_items(tx, item_ids)
+    counts = {table: tx.execute(each, these).rowcount for table, each in _STATEMENTS.items()}
+    emptied = (
+        sa.update(items)
+        .where(items.c.id.in_(item_ids), items.c.person_gone_at.is_(None))
+        .values(**dict.fromkeys(EMPTIED), person_gone_at=now)
+    )
+    counts["items"] = tx.execute(emptied).rowcount
+    counts["files"] = print_files.forget_of(tx, item_ids, now=now)
+    # A picture that only these pieces carried may show their recipient.
+    counts["files"] += pictures.remove_unused(tx, own, now=now)
+    return counts
+
+
+def empty_ended(tx: Tx, item_ids: Sequence[int], *, now: datetime) -> None:
+    """The same for pieces that were only looked up: their orders are taken first, as everyone does."""
+    tx.execute(HOLD_ORDERS, {"items": list(item_ids)})
+    empty(tx, item_ids, now=now)

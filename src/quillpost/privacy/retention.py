@@ -1,0 +1,189 @@
+"""How long what is kept: one table that says of every table what becomes of its rows, and when.
+
+Each rule is a step that forgets some rows at a time, so that nobody waits for it. What only another part can
+forget (a day's table of deliveries, say) names that part's job.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from quillpost.database import Tx
+from quillpost.privacy import emptying, pictures, print_files
+
+Days = Mapping[str, int | None]
+"""By the name of a setting, so many; None: for ever."""
+
+Forget = Callable[[Tx, datetime, int, datetime], int]
+"""Forgets some rows from before a time, so many at most; how many they were. Told the time."""
+
+ENDED = "status in ('fulfilled', 'cancelled', 'error')"
+IS_OVER = "(i.is_over or i.status in ('Delivered', 'Returned to Sender', 'Failed'))"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """`since` says from when on the days count; `overdue` finds the ids of rows that are kept too long, those
+    before `:before`; `forget` is what is done about them, or `job` the name of whose it is."""
+
+    table: str
+    what: str
+    setting: str
+    since: str
+    overdue: str
+    forget: Forget | None = None
+    job: str | None = None
+
+
+def _delete(table: str, column: str, overdue: str) -> Forget:
+    statement = sa.text(
+        f"delete from {table} where {column} = any(array(select * from ({overdue}) old limit :most))"
+    )
+
+    def forget(tx: Tx, before: datetime, most: int, now: datetime) -> int:  # noqa: ARG001
+        return tx.execute(statement, {"before": before, "most": most}).rowcount
+
+    return forget
+
+
+def _each(overdue: str, deed: Callable[..., object]) -> Forget:
+    """What Python does about rows that are found by their ids."""
+    statement = sa.text(f"select * from ({overdue}) old limit :most")
+
+    def forget(tx: Tx, before: datetime, most: int, now: datetime) -> int:
+        ids = list(tx.execute(statement, {"before": before, "most": most}).scalars())
+        if ids:
+            deed(tx, ids, now=now)
+        return len(ids)
+
+    return forget
+
+
+# A piece in a batch that is not mailed may have to be drawn again, to the same bytes.
+PEOPLE = f"""
+    select i.id from items i
+     where i.person_gone_at is null and {IS_OVER} and i.updated_at < :before
+       and not exists (select from prints p join batches b on b.id = p.batch_id
+                        where p.item_id = i.id and b.status <> 'mailed')
+     order by i.updated_at
+"""
+# Whoever is yet to be told of something, or waits for a piece's next step, needs what happened.
+FACTS = f"""
+    select f.id from facts f join orders o on o.id = f.order_id
+     where f.at < :before and o.{ENDED}
+       and not exists (select from fact_queue q where q.fact_id = f.id)
+       and not exists (select from deliveries d where d.status = 'pending' and d.fact_id = f.id)
+"""
+VISITS = "select id from visits where at < :before"
+CARRIER_SCANS = f"""
+    select s.id from carrier_scans s left join items i on i.id = s.item_id
+     where s.received_at < :before and (i.id is null or {IS_OVER})
+"""
+SENT = "select s.ctid from automation_sent s where s.at < :before"
+PICTURES = f"""
+    select id from orders
+     where pictures_gone_at is null and {ENDED} and updated_at < :before order by updated_at
+"""
+PRINT_FILES = """
+    select distinct b.id from batches b join batch_files f on f.batch_id = b.id and f.name <> 'statement.json'
+     where b.status = 'mailed' and b.mailed_at < :before
+"""
+DELIVERIES = (
+    "select id from deliveries where created_at < date_trunc('day', cast(:before as timestamptz), 'UTC')"
+)
+NOTICES = "select id from notices where status <> 'pending' and created_at < :before"
+STORED = "select id from stored_sends where expires_at - interval '90 days' < :before"
+IMPORTS = "select id from imports where file_key is not null and created_at < :before"
+VERDICTS = "select address_key from address_verdicts where answered_at < :before and expires_at < now()"
+JOBS = """
+    select j.id from procrastinate_jobs j
+     where j.status in ('succeeded', 'cancelled', 'aborted')
+       and (select max(e.at) from procrastinate_events e where e.job_id = j.id) < :before
+"""
+
+RULES = (
+    Rule("items", "recipients of pieces", "keep_people_days", "the piece's end", PEOPLE,
+         _each(PEOPLE, emptying.empty_ended)),
+    Rule("facts", "what happened to orders", "keep_facts_days", "when it happened", FACTS,
+         _delete("facts", "id", FACTS)),
+    Rule("visits", "scans of QR codes", "keep_visits_days", "the scan", VISITS,
+         _delete("visits", "id", VISITS)),
+    Rule("carrier_scans", "the carrier's scans", "keep_carrier_scans_days", "when they came", CARRIER_SCANS,
+         _delete("carrier_scans", "id", CARRIER_SCANS)),
+    Rule("automation_sent", "whom automations mailed", "keep_mailed_days", "the order", SENT,
+         _delete("automation_sent", "ctid", SENT)),
+    Rule("files", "pictures and PDFs of orders", "keep_pictures_days", "the order's end", PICTURES,
+         _each(PICTURES, pictures.forget)),
+    Rule("batch_files", "print files", "keep_print_files_days", "the mailing", PRINT_FILES,
+         _each(PRINT_FILES, print_files.forget)),
+    Rule("deliveries", "what webhooks were told", "keep_deliveries_days", "its making", DELIVERIES,
+         job="webhooks.keep_days"),
+    Rule("notices", "e-mails and texts", "keep_notices_days", "its making", NOTICES,
+         job="notices.forget_old"),
+    Rule("stored_sends", "sends that wait", "keep_stored_sends_days", "the last look at it", STORED,
+         job="stored_sends.forget_expired"),
+    Rule("imports", "files that lists were filled from", "keep_imports_days", "the upload", IMPORTS,
+         job="audience.forget_imports"),
+    Rule("address_verdicts", "what a verifier said", "verified_days", "its answer", VERDICTS,
+         job="audience.forget_verdicts"),
+    Rule("procrastinate_jobs", "jobs that are done", "keep_jobs_days", "their end", JOBS,
+         job="jobs.forget_finished"),
+)  # fmt: skip
+"""What is kept for as long as a setting says."""
+
+ELSEWHERE: Mapping[str, str] = {
+    "accounts": "an account's own, until it is closed",
+    "sub_accounts": "an account's own",
+    "tokens": "an account's own",
+    "mailing_lists": "an account's own",
+    "recipients": "an account's own: on a list until someone takes them off, or erases them",
+    "image_templates": "an account's own",
+    "message_templates": "an account's own",
+    "webhooks": "an account's own",
+    "automations": "an account's own",
+    "orders": "the books: what was sent, and for how much; names nobody but the sender",
+    "order_counts": "the books: counters",
+    "ledger_moves": "the books: money",
+    "account_credit": "the books: money",
+    "account_spending": "the books: money",
+    "prices": "the books: prices",
+    "batches": "the books: what was printed",
+    "prints": "the books: which piece has which barcode",
+    "order_verdicts": "the books: what operators decided",
+    "mailers": "one row for each mailer id",
+    "barred_digests": "whom nobody may mail again: digests",
+    "erasures": "that somebody was erased, and when: names nobody once it is done",
+    "erasing_pieces": "empties itself: pieces that are not mailed yet",
+    "erasing_files": "empties itself: files to be removed",
+    "fact_queue": "empties itself: what nobody was told of yet",
+    "visit_inbox": "empties itself: scans that are not counted yet",
+    "scan_news": "empties itself: scans of which somebody is to be told",
+    "automation_due": "empties itself: who is to be mailed",
+    "webhook_lanes": "one row for each subscription",
+    "webhook_replays": "empties itself: replays under way",
+    "webhooks_gone": "empties itself: subscriptions that are gone, until their deliveries are",
+    "news_threads": "one row for each order and address that is told of its scans",
+    "notice_refusals": "who wants no more notices: forgetting it would send them again",
+    "import_rejects": "which rows of a file were not taken: goes with the file",
+    "do_not_mail_inbox": "empties itself: requests that are not heeded yet",
+    "recipients_to_verify": "empties itself: whose address is to be verified",
+    "address_passes": "one row for each job that goes through all addresses",
+    "lead_sources": "the operator's addresses that can be bought, until they are replaced",
+    "lead_files": "which files those came from",
+    "leads": "the operator's addresses that can be bought, until they are replaced",
+    "lead_density": "counters",
+    "lead_purchases": "the books: what was bought",
+    "merged_lists": "what became of merged lists: ids",
+    "idempotency_keys": "24 hours, by the interface; those with a secret ten minutes",
+    "rate_windows": "an hour",
+    "received_events": "the newest 500, of a first run's receiver page",
+}
+"""Every other table, and why no setting is about it."""
+
+
+def overdue(tx: Tx, rule: Rule, *, before: datetime, most: int) -> int:
+    """How many rows are kept too long; looked through no further than that many."""
+    counted = sa.text(f"select count(*) from (select * from ({rule.overdue}) old limit :most) counted")
+    return int(tx.execute(counted, {"before": before, "most": most}).scalar_one())

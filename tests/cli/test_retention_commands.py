@@ -1,0 +1,30 @@
+"""Forgetting from the command line."""
+
+import io
+
+import pytest
+from operator_commands import Quillpost
+
+
+def test_an_operator_erases_a_person_and_sees_what_is_kept(
+    quillpost: Quillpost, conninfo: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (
+        quillpost("account", "create", "--email", "a@example.com", "--name", "A", database_url=conninfo).code
+        == 0
+    )
+    whom = ("--account", "a@example.com", "--address", "12 Main St, Austin, TX 78701")
+    monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
+    asked = quillpost("erase", *whom, database_url=conninfo)
+    assert (asked.code, "On lists: 0. Pieces: 0." in asked.out, "Erased." in asked.out) == (1, True, False)
+    done = quillpost("erase", *whom, "--yes", database_url=conninfo)
+    assert (done.code, "Erased. Files are removed" in done.out) == (0, True)
+    assert quillpost("erase", "--account", "a@example.com", database_url=conninfo).is_one_sentence()
+    assert quillpost(
+        "erase", *whom[2:], "--account", "b@example.com", database_url=conninfo
+    ).is_one_sentence()
+
+    shown = quillpost("retention", database_url=conninfo, keep_people_days=400)
+    rows = {line.split()[-1]: line for line in shown.out.splitlines()}
+    assert "400" in rows["QUILLPOST_KEEP_PEOPLE_DAYS"]
+    assert "for ever" in rows["QUILLPOST_KEEP_FACTS_DAYS"]

@@ -1,0 +1,34 @@
+"""A real browser, where the machine has one. `.ci/run` installs it."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from playwright.sync_api import Page, sync_playwright
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+@contextmanager
+def new_page(*, width: int = 1200) -> Iterator[Page]:
+    """A page that nobody has opened before; what its scripts throw, or its policy refuses, fails the test."""
+    program = next(filter(None, map(shutil.which, NAMES)), None)
+    if program is None:
+        if "BROWSER_IS_REQUIRED" in os.environ:
+            pytest.fail("There is no Chromium.")
+        pytest.skip("There is no Chromium.")
+    troubles: list[str] = []
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": width, "height": 900})
+        page.on("pageerror", lambda fault: troubles.append(str(fault)))
+        page.on(
+            "console", lambda said: troubles.append(said.text) if "Security Policy" in said.text else None
+        )
+        try:
+            yield page
+        finally:
+            browser.close()
+    assert troubles == []

@@ -1,0 +1,67 @@
+"""A worker is killed in the middle of an import; another takes over, and everyone is on the list once."""
+
+import io
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from crashing_worker import CrashPoint
+from event_receiver import EventReceiver
+from listing import make_list
+from office import Office, opened_office
+from processes import Nursery, until
+
+from quillpost.accounts.rules import Caller
+from quillpost.accounts.service import tenant
+from quillpost.audience.importing import filling, intake
+
+ROWS = 9_000
+AT_ONCE = {"QUILLPOST_JOB_HEARTBEAT_SECONDS": "0.4", "QUILLPOST_JOB_STALL_SECONDS": "2"}
+IMPORTING = "quillpost.audience.importing"
+
+ALL_DONE = """
+    select 1 from imports where status = 'done' and not exists (
+        select from procrastinate_jobs where task_name = 'audience.import' and status in ('todo', 'doing'))
+"""
+
+STEPS = [
+    # One chunk is staged and noted; the next is staged and not committed; all but put on the list; put there
+    # and not committed; committed, and nobody told.
+    CrashPoint(f"{IMPORTING}.store:keep_chunk", "before", call=2),
+    CrashPoint(f"{IMPORTING}.store:keep_chunk", "after", call=2),
+    CrashPoint(f"{IMPORTING}.filling:put_on_list", "after"),
+    CrashPoint(f"{IMPORTING}.filling:_settle", "after"),
+]
+
+
+@pytest.fixture
+def office(conninfo: str, home: Path, receiver: EventReceiver) -> Iterator[Office]:
+    with opened_office(conninfo, home, receiver, **AT_ONCE) as office:
+        yield office
+
+
+@pytest.mark.parametrize("step", STEPS, ids=str)
+def test_everyone_of_a_file_is_on_the_list_once(step: CrashPoint, office: Office, nursery: Nursery) -> None:
+    who = Caller(office.sender.id, "test")
+    list_id = make_list(office.parts, who, [])
+    rows = "".join(f"Person {n},{n + 1} Main Street,Austin,TX,78701\n" for n in range(ROWS))
+    file = io.BytesIO(f"Name,Street,City,State,Zip\n{rows}Jane,1 Main St.,Austin,TX,78701\n".encode())
+    looked = intake.look(file, name="people.csv", mapping=None, has_header=None)
+    assert looked.size > filling.SMALL, "processes of its own examine it"
+    key = intake.keep(office.parts.shelf.store, looked, now=office.parts.clock())
+    with office.parts.db.transaction(tenant(who)) as tx:
+        intake.place(tx, list_id, looked, key, clock=office.parts.clock)
+
+    killed = nursery.start("work", settings=office.settings, crash=step)
+    assert killed.wait() == -signal.SIGKILL, f"the step was never reached:\n{killed.output}"
+    healthy = nursery.start("work", settings=office.settings)
+    until(lambda: office.rows(ALL_DONE), what="the import done, and its job")
+    assert healthy.stop() == 0, healthy.output
+
+    assert office.rows("select name from recipients order by id") == [(f"Person {n}",) for n in range(ROWS)]
+    assert office.rows("select total_recipients, processed, type from mailing_lists") == [(ROWS, True, "csv")]
+    counted = "select rows_read, rows_imported, rows_rejected, duplicates from imports"
+    assert office.rows(counted) == [(ROWS + 1, ROWS, 1, 1)]
+    assert office.rows("select place, line from import_rejects") == [(ROWS, ROWS + 2)]
+    assert office.rows("select 1 from pg_tables where tablename like 'import_staging%'") == []

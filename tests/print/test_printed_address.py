@@ -1,0 +1,123 @@
+"""What the address block says: the standardised address, typed in capitals or written without shouting."""
+
+from dataclasses import replace
+
+import pytest
+from test_furniture import BACK, COVER, FACE, box_of, text_of
+
+from quillpost.audience.rules import Person, examine_one
+from quillpost.composition.content import Addressee, Sender
+from quillpost.composition.pages import furniture
+from quillpost.composition.words.street_casing import calm
+from quillpost.composition.words.variables import compile_text
+from quillpost.orders import look
+
+GIVEN = Addressee(
+    name="Jane van Doe",
+    address="12 Main Street",
+    address2="Apartment 4b",
+    city="O'Fallon",
+    province="IL",
+    postal_code="62269",
+    country="US",
+)
+JANE = replace(GIVEN, standard=("12 MAIN ST APT 4B", None, "OFALLON", "IL", "62269-1234"))
+
+
+def test_a_typed_block_says_the_standardised_address() -> None:
+    assert furniture.address_lines(JANE, FACE) == [
+        "JANE VAN DOE", "12 MAIN ST APT 4B", "OFALLON IL 62269-1234",
+    ]  # fmt: skip
+
+
+def test_a_hand_writes_it_without_shouting() -> None:
+    assert furniture.written_lines(JANE) == ["Jane van Doe", "12 Main St Apt 4B", "O'Fallon IL 62269-1234"]
+
+
+def test_without_a_standard_both_say_what_was_given() -> None:
+    assert furniture.address_lines(GIVEN, FACE)[1:] == ["12 MAIN STREET", "APARTMENT 4B", "O'FALLON IL 62269"]
+    assert furniture.written_lines(GIVEN)[1:] == ["12 Main Street", "Apartment 4b", "O'Fallon IL 62269"]
+
+
+def test_the_message_says_what_was_given() -> None:
+    words = compile_text("%ADDRESS%, %ADDRESS2%, %CITY% %ZIP%").fill(JANE, Sender())
+    assert words == "12 Main Street, Apartment 4b, O'Fallon 62269"
+
+
+@pytest.mark.parametrize(
+    ("line", "given", "written"),
+    [
+        ("PO BOX 7", None, "PO Box 7"),
+        ("RR 2 BOX 152", None, "RR 2 Box 152"),
+        ("PSC 802 BOX 74", None, "PSC 802 Box 74"),
+        ("1200 NW 42ND AVE # 3", None, "1200 NW 42nd Ave # 3"),
+        ("1ST ST", None, "1st St"),
+        ("12-34 BELL BLVD", None, "12-34 Bell Blvd"),
+        ("500 MCKINNEY ST STE B", None, "500 McKinney St Ste B"),
+        ("9 AVENUE OF THE AMERICAS", None, "9 Avenue of the Americas"),
+        ("77 DIAZ-ORDAZ CT", None, "77 Diaz-Ordaz Ct"),
+        ("12 MLK BLVD", "12 MLK Boulevard", "12 MLK Blvd"),
+        ("12 DEWITT ST", "12 DeWitt Street", "12 DeWitt St"),
+        ("12 DEWITT ST", "12 DEWITT STREET", "12 Dewitt St"),
+        ("12 MAIN ST", "12 main St", "12 Main St"),
+        ("12 Hauptstraße", "12 hauptstraße", "12 Hauptstraße"),
+    ],
+)
+def test_every_word_has_its_own_letters(line: str, given: str | None, written: str) -> None:
+    assert calm((line, None, None, None, None), (given, None, None))[0] == written
+
+
+@pytest.mark.parametrize(
+    ("city", "given", "written"),
+    [
+        ("MCALLEN", "mcallen", "McAllen"),
+        ("ST LOUIS", "St. Louis", "St. Louis"),
+        ("WINSTON SALEM", "WINSTON-SALEM", "Winston Salem"),
+        ("FORT WORTH", "Ft Worth", "Fort Worth"),
+        ("COEUR D ALENE", "Coeur d'Alene", "Coeur d'Alene"),
+    ],
+)
+def test_a_city_is_written_as_who_lives_there_does(city: str, given: str, written: str) -> None:
+    calmed = calm((None, None, city, None, None), (None, None, given))[2]
+    assert calmed == written
+
+
+def test_a_unit_that_has_no_room_beside_its_street_is_above_it() -> None:
+    street = "12345 NORTHWEST MARTIN LUTHER KING JUNIOR MEMORIAL BOULEVARD EXTENSION"
+    long = replace(JANE, standard=(f"{street} APT 1234", None, "SACRAMENTO", "CA", "95814"))
+    lines = text_of(furniture.draw_address(long, box_of(COVER, "address"), FACE), COVER)
+    assert lines[:2] == ["JANE VAN DOE", "APT 1234"]
+    assert " ".join(lines[2:-1]) == street
+    short = text_of(furniture.draw_address(JANE, box_of(BACK, "address"), FACE), BACK)
+    assert short[1] == "12 MAIN ST APT 4B"
+
+
+def test_the_barcode_carries_the_printed_zip_code() -> None:
+    person = Person(
+        name="Jane",
+        address="12 Main Street",
+        city="Austin",
+        province="TX",
+        postal_code="78702",
+        standard=("12 MAIN ST", None, "AUSTIN", "TX", "78701-1234"),
+    )
+    copy = look.specimen(person, or_current_resident=False, qr_url=None, opt_out=None)
+    assert copy.routing == "787011234"
+    plain = look.specimen(
+        replace(person, standard=None), or_current_resident=False, qr_url=None, opt_out=None
+    )
+    assert plain.routing == "78702"
+    abroad = look.specimen(
+        replace(person, country="CA"), or_current_resident=False, qr_url=None, opt_out=None
+    )
+    assert (abroad.routing, abroad.tracking) == ("", None)
+
+
+def test_what_a_caller_writes_is_printed_as_the_post_wants_it() -> None:
+    someone = examine_one(
+        {"name": "Jane", "address": "12 Main Street", "address2": "apartment 4b", "city": "austin",
+         "province": "texas", "postal_code": "78701"}
+    )  # fmt: skip
+    whom = look.addressee(someone)
+    assert furniture.address_lines(whom, FACE)[1:] == ["12 MAIN ST APT 4B", "AUSTIN TX 78701"]
+    assert furniture.written_lines(whom)[1:] == ["12 Main St Apt 4B", "Austin TX 78701"]

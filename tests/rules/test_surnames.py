@@ -1,0 +1,48 @@
+"""The family name that makes a household of those at one door."""
+
+import pytest
+
+from quillpost.postal.surnames import surname_of
+
+
+@pytest.mark.parametrize(
+    ("name", "surname"),
+    [
+        ("Jane Doe", "DOE"),
+        ("JANE DOE", "DOE"),
+        ("Dr. Jane Q. Doe Jr.", "DOE"),
+        ("Jane Doe, PhD", "DOE"),
+        ("Doe, Jane", "DOE"),
+        ("Doe, Jane Q.", "DOE"),
+        ("Doe, Jr., John", "DOE"),
+        ("The Smith Family", "SMITH"),
+        ("Smith Household", "SMITH"),
+        ("John Smith and family", "SMITH"),
+        ("John and Jane Smith", "SMITH"),
+        ("Jane Doe or Current Resident", "DOE"),
+        ('Jane "Jay" Doe (new)', "DOE"),
+        ("Pat O'Brien", "OBRIEN"),
+        ("Mary Smith-Jones", "SMITHJONES"),
+        ("Vincent van Gogh", "VANGOGH"),
+        ("de la Cruz, Maria", "DELACRUZ"),
+        ("Van Morrison", "MORRISON"),
+        ("José García", "GARCÍA"),
+        ("Attn: Jane Doe", "DOE"),
+        ("李 小龙", "李"),
+        ("Smith", "SMITH"),
+    ],
+)
+def test_a_person_has_a_family(name: str, surname: str) -> None:
+    assert surname_of(name) == surname
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        None, "", "  ", "Acme LLC", "Acme, Inc.", "The Smith Trust", "Current Resident", "Resident",
+        "The Occupant", "Our Neighbor", "n/a", "Unknown", "jane@example.com", "12", "Dr.", "The",
+        "Mr. & Mrs.",
+    ],
+)  # fmt: skip
+def test_nobody_and_a_firm_have_none(name: str | None) -> None:
+    assert surname_of(name) is None

@@ -1,0 +1,48 @@
+"""Points in the table of addresses, and the nearest of them found the slow way."""
+
+import numpy as np
+import sqlalchemy as sa
+
+from quillpost.database import Database, driver
+from quillpost.database.lead_tables import lead_sources
+from quillpost.leads.grid import Floats, Whole, cells_of, distances
+from quillpost.leads.loading import _recount
+from quillpost.leads.nearest import Filters, Found
+
+COLUMNS = (
+    "id, source_id, grid, latitude, longitude, tags, address_key, address, country, deliverability, reasons"
+)
+
+
+def store_points(db: Database, latitudes: Floats, longitudes: Floats, tags: Whole) -> None:
+    """Their ids are their places, from 1 on."""
+    grid = cells_of(latitudes, longitudes)
+    with db.work() as tx:
+        made = sa.insert(lead_sources).values(
+            name="points", is_sample=False, records=0, updated_at=sa.func.now()
+        )
+        source = tx.execute(made.returning(lead_sources.c.id)).scalar_one()
+        driver(tx).execute(f"create temp table points as select {COLUMNS} from leads with no data")
+        with driver(tx).cursor() as cursor, cursor.copy(f"copy points ({COLUMNS}) from stdin") as copy:
+            for n, (cell, lat, lng, tag) in enumerate(zip(grid, latitudes, longitudes, tags, strict=True)):
+                copy.write_row(
+                    (n + 1, source, int(cell), float(lat), float(lng), int(tag), str(n), "1 Main St", "US",
+                     "deliverable", [])
+                )  # fmt: skip
+        driver(tx).execute(
+            f"insert into leads ({COLUMNS}) overriding system value"
+            f" select {COLUMNS} from points order by grid"
+        )
+        _recount(tx)
+
+
+def brute_force(
+    latitude: float, longitude: float, count: int, points: tuple[Floats, Floats, Whole], filters: Filters
+) -> Found:
+    latitudes, longitudes, tags = points
+    wanted = ((tags & filters.any_of) != 0) | (filters.any_of == 0)
+    wanted &= ((tags & filters.all_of) == filters.all_of) & ((tags & filters.none_of) == 0)
+    ids = np.arange(1, len(tags) + 1)[wanted]
+    far = distances(latitude, longitude, latitudes[wanted], longitudes[wanted])
+    order = np.lexsort((ids, far))[:count]
+    return Found(ids[order], far[order], np.inf)

@@ -1,0 +1,284 @@
+"""The job of an import: staged in chunks, gone on with after a crash, put on the list all at once."""
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from importer import HEAD, JANE, Importer, counts, means
+from list_keeper import Lister
+from tenant_rows import least_row
+
+from makers import Account, Clock
+from quillpost import jobs
+from quillpost.audience.importing import filling, intake, store, upkeep
+from quillpost.audience.importing.crew import Chunk, Crew, ExaminerDied
+from quillpost.audience.importing.people import Plan
+from quillpost.database.event_tables import automation_due, automations
+from quillpost.database.import_tables import import_rejects, imports
+from quillpost.parts import Parts
+
+ROWS = 40
+
+
+def people(count: int = ROWS) -> str:
+    return HEAD + "".join(f"Person {n},{n + 1} Main St,Austin,TX,78701\n" for n in range(count))
+
+
+@pytest.fixture
+def importer(owner: Account, parts: Parts, monkeypatch: pytest.MonkeyPatch) -> Importer:
+    monkeypatch.setattr(filling, "CHUNK_ROWS", 10)
+    return Importer(Lister(owner), parts)
+
+
+def staging_tables(parts: Parts) -> list[str]:
+    with parts.db.work() as tx:
+        found = tx.execute(sa.text("select tablename from pg_tables where tablename like 'import_staging%'"))
+        return list(found.scalars())
+
+
+def broken_after(monkeypatch: pytest.MonkeyPatch, chunks: int, then: Callable[[], Any] | None = None) -> None:
+    """The job dies once so many chunks are staged."""
+    keep_chunk, kept = store.keep_chunk, iter(range(10_000))
+
+    def keep(*args: Any, **options: Any) -> bool:
+        if next(kept) == chunks:
+            monkeypatch.setattr(store, "keep_chunk", keep_chunk)
+            if then is None:
+                raise ConnectionError
+            then()
+        return keep_chunk(*args, **options)
+
+    monkeypatch.setattr(store, "keep_chunk", keep)
+
+
+def test_whoever_goes_on_begins_where_the_last_chunk_was(
+    importer: Importer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    list_id = importer.lists.make()
+    begun = importer.upload(list_id, people() + JANE + "x,1 Main St,A,TX,1\n").json()
+    broken_after(monkeypatch, 3)
+    with pytest.raises(ConnectionError):
+        importer.fill(begun["id"])
+    half = importer.read(begun["id"])
+    assert (half["status"], half["rows_read"]) == ("running", 30)
+    assert 0 < half["progress"] < 1
+    assert importer.names(list_id) == []
+    kept: list[str] = []
+    monkeypatch.setattr(store, "copy_into", _noting(kept, store.copy_into))
+    done = importer.fill(begun["id"])
+    # 30 of 42 rows are staged already: the rest is two chunks, one of them with the row that is rejected.
+    assert len([name for name in kept if name.startswith("import_staging")]) == 2
+    assert counts(done) == (42, 40, 2, 1)
+    assert importer.names(list_id) == [f"Person {n}" for n in range(ROWS)]
+    assert staging_tables(importer.parts) == []
+
+
+def _noting(kept: list[str], copy_into: Callable[..., None]) -> Callable[..., None]:
+    def noting(tx: Any, table: str, lines: bytes) -> None:
+        if lines:
+            kept.append(table)
+        copy_into(tx, table, lines)
+
+    return noting
+
+
+def test_a_server_that_crashed_has_the_file_read_anew(
+    importer: Importer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    list_id = importer.lists.make()
+    begun = importer.upload(list_id, HEAD + "x,1 Main St,A,TX,1\n" + people().removeprefix(HEAD)).json()
+    broken_after(monkeypatch, 2)
+    with pytest.raises(ConnectionError):
+        importer.fill(begun["id"])
+    with importer.parts.db.work() as tx:  # as recovery leaves a table that is not logged
+        store.empty_staging(tx, begun["id"])
+    assert counts(importer.fill(begun["id"])) == (41, 40, 1, 0)
+    assert importer.names(list_id) == [f"Person {n}" for n in range(ROWS)]
+
+
+def test_who_is_cancelled_while_at_work_finds_out_and_tidies_up(
+    importer: Importer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    list_id = importer.lists.make()
+    begun = importer.upload(list_id, people()).json()
+    broken_after(monkeypatch, 2, lambda: importer.lists.who.post(f"/imports/{begun['id']}/cancel"))
+    done = importer.fill(begun["id"])
+    assert (done["status"], done["rows_imported"]) == ("cancelled", 0)
+    assert (importer.names(list_id), staging_tables(importer.parts)) == ([], [])
+    assert importer.lists.read(list_id)["processed"]
+
+
+def test_two_who_work_at_one_import_put_nobody_on_the_list_twice(
+    importer: Importer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second is there though the first lives: as when a worker was only thought dead."""
+    list_id = importer.lists.make()
+    begun = importer.upload(list_id, people()).json()
+    monkeypatch.setattr(filling, "_turn", _everyones_turn)
+    broken_after(monkeypatch, 2, lambda: filling.fill(means(importer.parts), begun["id"]))
+    done = importer.fill(begun["id"])
+    assert (done["status"], counts(done)) == ("done", (40, 40, 0, 0))
+    assert importer.names(list_id) == [f"Person {n}" for n in range(ROWS)]
+
+
+class _everyones_turn:  # noqa: N801 (stands in for a function)
+    def __init__(self, *_: object) -> None: ...
+
+    def __enter__(self) -> bool:
+        return True
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+def test_one_at_a_time_works_at_an_import(importer: Importer) -> None:
+    begun = importer.upload(importer.lists.make(), people()).json()
+    with filling._turn(importer.parts.db, begun["id"]) as is_ours:
+        assert is_ours
+        assert importer.fill(begun["id"])["status"] == "waiting"
+    assert importer.fill(begun["id"])["status"] == "done"
+
+
+def test_a_worker_that_is_to_end_breaks_off_and_another_goes_on(
+    importer: Importer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = importer.upload(importer.lists.make(), people()).json()
+    with monkeypatch.context() as ending:
+        ending.setattr(jobs, "is_stopping", lambda: True)
+        with pytest.raises(filling.Interrupted):
+            importer.fill(begun["id"])
+    assert importer.fill(begun["id"])["status"] == "done"
+
+
+def test_a_file_that_is_gone_fails_the_import_and_frees_the_list(importer: Importer) -> None:
+    list_id = importer.lists.make()
+    begun = importer.upload(list_id).json()
+    [key] = importer.files
+    importer.parts.shelf.store.delete(key)
+    done = importer.fill(begun["id"])
+    assert (done["status"], done["error"]) == ("failed", filling.GONE)
+    assert importer.lists.read(list_id)["processed"]
+    assert staging_tables(importer.parts) == []
+
+
+def test_the_job_is_booked_with_the_import_and_again_where_it_was_lost(importer: Importer) -> None:
+    begun = importer.upload(importer.lists.make()).json()
+    parts = importer.parts
+    with parts.db.work() as tx:
+        assert jobs.is_waiting(tx, filling.FILL, import_id=begun["id"])
+        jobs.forget(tx, filling.FILL, import_id=begun["id"])
+    for _ in range(2):
+        upkeep.resume(means(parts))
+    with parts.db.work() as tx:
+        query = sa.text(
+            "select count(*) from procrastinate_jobs where task_name = :task and queue_name = :queue"
+        )
+        assert tx.execute(query, {"task": filling.FILL, "queue": filling.QUEUE}).scalar_one() == 1
+
+
+def test_an_import_whose_job_was_given_up_has_failed(importer: Importer) -> None:
+    list_id = importer.lists.make()
+    begun = importer.upload(list_id).json()
+    with importer.parts.db.work() as tx:
+        tx.execute(
+            sa.text("update procrastinate_jobs set status = 'failed' where task_name = :t"),
+            {"t": filling.FILL},
+        )
+    upkeep.resume(means(importer.parts))
+    assert importer.read(begun["id"])["error"] == filling.GIVEN_UP
+    assert importer.lists.read(list_id)["processed"]
+
+
+def test_files_and_reports_are_removed_after_their_time(importer: Importer, clock: Clock) -> None:
+    done = importer.run(importer.lists.make(), HEAD + JANE + JANE)
+    keep = timedelta(days=30)
+    clock.advance(days=29)
+    upkeep.forget_old(means(importer.parts), keep=keep, now=clock.now())
+    assert len(importer.files) == 1
+    clock.advance(days=2)
+    upkeep.forget_old(means(importer.parts), keep=keep, now=clock.now())
+    assert importer.files == []
+    shown = importer.read(done["id"])
+    assert (shown["rejected_url"], shown["columns"], counts(shown)) == (None, [], (2, 1, 1, 1))
+    assert importer.lists.who.get(f"/imports/{done['id']}/rejected.csv").status_code == 400
+    with importer.parts.db.work() as tx:
+        assert tx.execute(sa.select(import_rejects)).all() == []
+
+
+def test_what_a_deleted_list_and_a_failed_call_left_is_removed(importer: Importer, clock: Clock) -> None:
+    list_id = importer.lists.make()
+    importer.run(list_id, HEAD + JANE)
+    importer.lists.delete(f"/mailing-lists/{list_id}")
+    importer.parts.shelf.store.put(f"{intake.FOLDER}/{clock.now():%Y-%m-%d}/stray", b"x")
+    keep = timedelta(days=30)
+    upkeep.forget_old(means(importer.parts), keep=keep, now=clock.now())
+    assert len(importer.files) == 2
+    clock.advance(days=2)
+    upkeep.forget_old(means(importer.parts), keep=keep, now=clock.now())
+    assert importer.files == []
+
+
+def test_newcomers_of_a_file_are_due_for_the_automations_of_their_list(
+    importer: Importer, clock: Clock
+) -> None:
+    list_id = importer.lists.make()
+    with importer.parts.db.work() as tx:
+        known: dict[str, object] = {
+            "account_id": importer.lists.who.id,
+            "sub_account_id": None,
+            "mode": "test",
+        }
+        row = least_row(automations, known | {"mailing_list_id": list_id})
+        row |= {
+            "enabled": True,
+            "trigger": "list_entry",
+            "mailing_list_id": list_id,
+            "enabled_at": clock.now(),
+        }
+        tx.execute(sa.insert(automations).values(**row))
+    importer.run(list_id, people() + "nobody,,,,\n")
+    with importer.parts.db.work() as tx:
+        assert tx.execute(sa.select(sa.func.count()).select_from(automation_due)).scalar_one() == ROWS
+
+
+@pytest.fixture
+def crew() -> Iterator[Crew]:
+    with Crew(Plan([(0, "name"), (1, "email")], 2), 7, size=2) as crew:
+        yield crew
+
+
+def chunk(first: int) -> Chunk:
+    rows = [[f"P{n}\t\\", f"p{n}@example.com"] for n in range(first, first + 5)] + [["x", "y"]]
+    return Chunk(first, list(range(6)), rows, {}, 0)
+
+
+def test_processes_give_back_what_they_were_given_in_its_order(crew: Crew) -> None:
+    found = list(crew.examine(chunk(n * 6) for n in range(20)))
+    assert [one.chunk.first for one in found] == [n * 6 for n in range(20)]
+    assert all((one.good, one.bad) == (5, 1) for one in found)
+    assert found[1].people.startswith(b"6\t0\tP6\\t\\\\\t\\N\t")
+    assert found[1].rejects == b"7\t11\t5\temail: This is not an e-mail address.\n"
+
+
+def test_a_process_that_dies_is_told(crew: Crew) -> None:
+    import os  # noqa: PLC0415
+    import signal  # noqa: PLC0415
+
+    next(iter(crew.examine([chunk(0)])))
+    os.killpg(crew.pid, signal.SIGKILL)
+    with pytest.raises(ExaminerDied):
+        list(crew.examine([chunk(0)]))
+
+
+def test_a_large_file_is_examined_by_processes(importer: Importer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(filling, "SMALL", 0)
+    list_id = importer.lists.make()
+    odd = 'Tab\tand "quote" \\,9 Oak St,Austin,TX,78701\n'
+    done = importer.run(
+        list_id, people() + odd.replace('"', '""').replace("Tab", '"Tab').replace("\\,", '\\",')
+    )
+    assert counts(done) == (41, 41, 0, 0)
+    assert importer.names(list_id) == [*(f"Person {n}" for n in range(ROWS)), 'Tab\tand "quote" \\']
+    with importer.parts.db.work() as tx:
+        assert tx.execute(sa.select(imports.c.status)).scalar_one() == "done"

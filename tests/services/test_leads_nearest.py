@@ -1,0 +1,88 @@
+"""The nearest addresses are exactly the nearest, wherever on the globe."""
+
+import numpy as np
+import pytest
+from lead_points import brute_force, store_points
+
+from quillpost.leads.grid import COLUMNS, ROWS, Floats, Whole, cells_of, cells_within, distances
+from quillpost.leads.nearest import Filters, density_of, nearest
+from quillpost.parts import Parts
+
+Points = tuple[Floats, Floats, Whole]
+CORNERS = (
+    (90.0, 0.0), (-90.0, 17.0), (89.9999, -179.9999), (-89.995, 180.0), (0.0, 180.0), (0.0, -180.0),
+    (51.5, 179.9999), (-16.8, -179.995), (0.0, 0.0), (30.27, -97.74), (89.2, 45.0),
+)  # fmt: skip
+
+
+def some_points(seed: int, count: int) -> Points:
+    """Towns, fields, both sides of the antimeridian, and polar stations; a few exactly as far as others."""
+    chance = np.random.default_rng(seed)
+    everywhere = np.degrees(np.arcsin(chance.uniform(-1, 1, count))), chance.uniform(-180, 180, count)
+    many = count // 8
+    towns = [
+        (chance.normal(lat, 0.05, many).clip(-90, 90), (chance.normal(lng, 0.05, many) + 540) % 360 - 180)
+        for lat, lng in ((30.27, -97.74), (51.5, 179.99), (-16.8, -179.99), (89.9, 10.0), (-89.9, -100.0))
+    ]  # fmt: skip
+    latitudes = np.concatenate([everywhere[0], *(town[0] for town in towns), np.full(40, 30.3)])
+    longitudes = np.concatenate([everywhere[1], *(town[1] for town in towns), np.full(40, -97.7)])
+    return latitudes, longitudes, chance.integers(0, 8, len(latitudes))
+
+
+@pytest.fixture
+def points(parts: Parts) -> Points:
+    made = some_points(1, 4_000)
+    store_points(parts.db, *made)
+    return made
+
+
+def test_the_nearest_equal_those_found_by_measuring_to_everyone(parts: Parts, points: Points) -> None:
+    chance = np.random.default_rng(2)
+    random_ones = [
+        (float(np.degrees(np.arcsin(u))), float(v)) for u, v in chance.uniform(-1, 1, (22, 2)) * (1, 180)
+    ]
+    with parts.db.anonymous() as tx:
+        density = density_of(tx)
+        for place, (lat, lng) in enumerate([*CORNERS, *random_ones]):
+            count = (1, 30, 500)[place % 3]
+            filters = (Filters(), Filters(any_of=3), Filters(all_of=4, none_of=1))[place // 3 % 3]
+            found = nearest(tx, lat, lng, count, filters=filters, density=density)
+            wanted = brute_force(lat, lng, count, points, filters)
+            assert found.ids.tolist() == wanted.ids.tolist(), (lat, lng, count)
+            assert found.metres.tolist() == wanted.metres.tolist()
+
+
+def test_a_wrong_guess_of_how_many_there_are_changes_nothing(parts: Parts, points: Points) -> None:
+    wanted = brute_force(30.27, -97.74, 700, points, Filters())
+    with parts.db.anonymous() as tx:
+        for density in ({}, dict.fromkeys(density_of(tx), 10**9), dict.fromkeys(density_of(tx), 1)):
+            found = nearest(tx, 30.27, -97.74, 700, filters=Filters(), density=density)
+            assert found.ids.tolist() == wanted.ids.tolist()
+
+
+def test_nobody_is_found_farther_away_than_is_looked(parts: Parts, points: Points) -> None:
+    near = brute_force(30.27, -97.74, 10**6, points, Filters())
+    with parts.db.anonymous() as tx:
+        found = nearest(tx, 30.27, -97.74, 5_000, filters=Filters(), density=density_of(tx), farthest=8_000.0)
+    assert found.ids.tolist() == near.ids[near.metres <= 8_000].tolist()
+
+
+@pytest.mark.parametrize("metres", [10.0, 1_500.0, 90_000.0, 4_000_000.0, 12_000_000.0])
+def test_whoever_is_in_the_circle_is_in_its_cells_and_no_cell_is_read_twice(metres: float) -> None:
+    latitudes, longitudes, _ = some_points(3, 3_000)
+    cells = cells_of(latitudes, longitudes)
+    for lat, lng in CORNERS:
+        first, last = cells_within(lat, lng, metres)
+        order = np.argsort(first)
+        first, last = first[order], last[order]
+        assert (first <= last).all()
+        assert (first[1:] > last[:-1]).all()
+        assert 0 <= first[0] <= last[-1] < ROWS * COLUMNS
+        run = np.searchsorted(first, cells, side="right") - 1
+        is_read = (run >= 0) & (cells <= last[run])
+        inside = distances(lat, lng, latitudes, longitudes) <= metres
+        assert is_read[inside].all()
+    # Small circles read little: a run of a few cells, not a row around the globe.
+    if metres == 1_500.0:
+        first, last = cells_within(30.27, -97.74, metres)
+        assert (last - first + 1).sum() <= 20

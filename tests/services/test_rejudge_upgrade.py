@@ -1,0 +1,288 @@
+"""Rows of the release that did not judge addresses: judged after an upgrade, while everything goes on."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+import sqlalchemy as sa
+from placing import end_review, item_rows, open_account, place
+from pressing import files_of, pool
+from psycopg.conninfo import conninfo_to_dict
+from test_upgrade import database_of_before
+
+from makers import Build, Clock, person
+from quillpost import wiring
+from quillpost.accounts.rules import Caller
+from quillpost.audience import rejudging
+from quillpost.audience.list_keeping import drop_doubles
+from quillpost.audience.rejudging import ADDRESS_RULES, is_under_way, rejudge_recipients
+from quillpost.audience.rules import SUPPRESSED
+from quillpost.cli.address_checks import check_addresses
+from quillpost.cli.ground import upgrade
+from quillpost.database.embedded import EmbeddedPostgres
+from quillpost.database.schema import migrate
+from quillpost.fulfilment import production, review
+from quillpost.fulfilment.drawing import remade
+from quillpost.fulfilment.store import read_batch
+from quillpost.orders.materialising import materialise
+from quillpost.orders.rejudged_pieces import rejudge
+from quillpost.parts import Parts
+from quillpost.postal.judging import HOME, judge
+
+BEFORE = "0010"
+STREETS = ("12 Main Street", "12 Main St", "9 Oak Ave", "1 Elm St Apt 4", "PO Box 7")
+ACCOUNT = """
+    insert into accounts (email, name, is_operator, test_mode, created_at, updated_at)
+    values ('old@example.com', 'Olga', false, false, now(), now()) returning id
+"""
+LIST = """
+    insert into mailing_lists (account_id, type, description, is_suppression_list, processed,
+                               created_at, updated_at)
+    values (%(account)s, 'manual', 'Old', %(barring)s, true, now(), now()) returning id
+"""
+PERSON = """
+    insert into recipients (account_id, mailing_list_id, name, address, city, province, postal_code, country,
+                            address_key, created_at, updated_at)
+    values (%(account)s, %(list)s, 'Jane Doe', %(street)s, 'Austin', 'TX', '78701', 'US', %(key)s,
+            '2026-01-01Z', '2026-01-01Z')
+"""
+ORDER = """
+    insert into orders (account_id, mode, type, size, piece, mail_class, status, method, message, style,
+                        handwriting_color, handwriting_realism, font_size, total_estimated_recipients,
+                        recipient_count, authorization_total, order_total, due_at, mailing_list_ids,
+                        audience_pending, n_processing, created_at, updated_at)
+    values (%(account)s, 'test', 'postcard', '4x6', 'postcard-4x6', 'first', 'reviewing', 'api', 'Hi!', 1,
+            'rgba(0,0,255,1)', false, 'medium', 1, 1, 0, 0, %(due)s, %(lists)s, %(pending)s, %(pieces)s,
+            now(), now())
+    returning id
+"""
+PIECE = """
+    insert into items (account_id, mode, order_id, status, price_cents, name, address, city,
+                       province, postal_code, country, address_key, created_at, updated_at)
+    values (%(account)s, 'test', %(order)s, 'Processing', 0, 'Jane Doe', %(street)s, 'Austin', 'TX', '78701',
+            'US', %(key)s, now(), now())
+"""
+
+
+def old_key(street: str) -> str:
+    """As the release before knew a door."""
+    return f"{street.upper().replace(' ', '')}||78701|US"
+
+
+def new_key(street: str) -> str | None:
+    parts = {"address": street, "address2": None, "city": "Austin", "province": "TX", "postal_code": "78701"}
+    return judge(parts, HOME).key
+
+
+class Old:
+    """What the release before has left, upgraded."""
+
+    def __init__(self, conninfo: str, clock: Clock) -> None:
+        with psycopg.connect(conninfo) as db:
+
+            def add(statement: str, **values: Any) -> int:
+                row = db.execute(statement, values | {"account": self.account}).fetchone()
+                assert row is not None
+                return int(row[0])
+
+            self.account = 0
+            self.account = add(ACCOUNT)
+            self.people = add(LIST, barring=False)
+            self.barred = add(LIST, barring=True)
+            for where, streets in ((self.people, STREETS), (self.barred, ("9 Oak Avenue",))):
+                for street in streets:
+                    known = {"street": street, "key": old_key(street), "list": where, "account": self.account}
+                    db.execute(PERSON, known)
+            due = clock.now()
+            self.inline = add(ORDER, due=due, lists=[], pending=False, pieces=2)
+            for street in ("9 Oak Ave", "1 Elm St Apt 4"):
+                known = {"street": street, "key": old_key(street), "order": self.inline}
+                db.execute(PIECE, known | {"account": self.account})
+            self.listed = add(ORDER, due=due, lists=[self.people], pending=True, pieces=0)
+        assert migrate(conninfo).found == BEFORE
+        upgrade(conninfo)
+
+
+@pytest.fixture(scope="module")
+def upgraded(postgres: EmbeddedPostgres, template: str) -> Iterator[tuple[str, Old]]:
+    """The name of a database that was upgraded, for copies of it, and what is in it."""
+    with database_of_before(postgres, BEFORE) as conninfo:
+        old = Old(conninfo, Clock())
+        yield str(conninfo_to_dict(conninfo)["dbname"]), old
+
+
+@pytest.fixture
+def old(upgraded: tuple[str, Old]) -> Old:
+    return upgraded[1]
+
+
+@pytest.fixture
+def parts(
+    postgres: EmbeddedPostgres, upgraded: tuple[str, Old], clock: Clock, tmp_path: Path
+) -> Iterator[Parts]:
+    with psycopg.connect(postgres.conninfo("postgres"), autocommit=True) as admin:
+        admin.execute(f"create database rejudged template {upgraded[0]} strategy file_copy")
+        conninfo = postgres.conninfo("rejudged")
+        parts = wiring.build(wiring.Settings(home=tmp_path / "home"), conninfo, clock=clock.now)
+        yield parts
+        parts.db.close()
+        admin.execute("drop database rejudged with (force)")
+
+
+def rows(parts: Parts, query: str, **values: Any) -> list[Any]:
+    with parts.db.work() as tx:
+        return [tuple(row) for row in tx.execute(sa.text(query), values)]
+
+
+def pieces_of(parts: Parts, order_id: int) -> list[Any]:
+    return rows(
+        parts, "select address, status, failure from items where order_id = :o order by id", o=order_id
+    )
+
+
+def test_everyone_is_judged_and_nobody_is_lost(parts: Parts, old: Old, clock: Clock) -> None:
+    with parts.db.work() as tx:
+        assert (
+            check_addresses(tx).what == "all are judged by the rules of this release"
+        )  # nobody has looked yet
+    rejudge(parts.db, clock.now)
+    assert not is_under_way(parts.db)
+    found = rows(
+        parts,
+        "select address, address_key, standard[1], deliverability, address_rules from recipients"
+        " where mailing_list_id = :l order by id",
+        l=old.people,
+    )
+    assert [row[0] for row in found] == list(STREETS)
+    assert [row[1] for row in found] == [
+        new_key(street) if street != "12 Main Street" else old_key(street) for street in STREETS
+    ]
+    assert found[0][2] == found[1][2] == "12 MAIN ST"
+    assert {row[3] for row in found} == {"deliverable"}
+    assert [row[4] for row in found] == [-1, 1, 1, 1, 1]  # the younger was known by the door's key already
+    # Nothing that a sender sees has changed, so nobody who follows the list hears of it.
+    assert rows(
+        parts, "select distinct extract(year from updated_at), extract(month from updated_at) from recipients"
+    ) == [(2026, 1)]
+
+
+def test_a_double_that_was_found_is_removed_when_the_lists_owner_says_so(
+    parts: Parts, old: Old, clock: Clock
+) -> None:
+    rejudge(parts.db, clock.now)
+    with parts.db.work() as tx:
+        assert [drop_doubles(tx, old.people) for _ in range(2)] == [1, 0]
+        left = tx.execute(
+            sa.text("select address from recipients where mailing_list_id = :l"), {"l": old.people}
+        )
+        assert "12 Main St" not in left.scalars().all()
+    oldest = "select address_rules, address_key from recipients where address = '12 Main Street'"
+    assert rows(parts, oldest) == [(1, new_key("12 Main St"))]
+
+
+def test_who_has_no_double_any_more_gets_the_key_of_the_door(parts: Parts, old: Old, clock: Clock) -> None:
+    rejudge(parts.db, clock.now)
+    with parts.db.work() as tx:
+        tx.execute(sa.text("delete from recipients where address = '12 Main St'"))
+        assert drop_doubles(tx, old.people) == 0
+    oldest = "select address_rules, address_key from recipients where address = '12 Main Street'"
+    assert rows(parts, oldest) == [(1, new_key("12 Main St"))]
+
+
+def test_suppression_holds_though_nobody_was_judged_yet(parts: Parts, old: Old, clock: Clock) -> None:
+    """The two spellings of one door had two keys before."""
+    materialise(parts.db, old.listed, now=clock.now())
+    listed = {street: (status, why) for street, status, why in pieces_of(parts, old.listed)}
+    assert listed["9 Oak Ave"] == ("Failed", SUPPRESSED)
+    assert [status for status, _ in listed.values()].count("Processing") == 4
+    review.sweep(parts.press, now=clock.now())
+    assert pieces_of(parts, old.inline) == [
+        ("9 Oak Ave", "Failed", SUPPRESSED),
+        ("1 Elm St Apt 4", "Processing", None),
+    ]
+    assert rows(parts, "select standard[1] from items where order_id = :o order by id", o=old.inline)[1] == (
+        "1 ELM ST APT 4",
+    )
+
+
+def test_the_job_goes_on_where_it_was_stopped(
+    parts: Parts, old: Old, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rejudging, "AT_ONCE", 2)
+    monkeypatch.setattr(rejudging, "PORTIONS", 1)
+    assert rejudge_recipients(parts.db, now=clock.now())
+    assert rows(parts, "select count(*) from recipients where address_rules is not null") == [(2,)]
+    with parts.db.work() as tx:
+        assert "recipients to 6: at 2" in check_addresses(tx).what
+    written, calls = rejudging.written, iter([True, False])
+    monkeypatch.setattr(rejudging, "written", lambda some: written(some) if next(calls, False) else 1 / 0)
+    rejudge_recipients(parts.db, now=clock.now())
+    with pytest.raises(ZeroDivisionError):
+        rejudge_recipients(parts.db, now=clock.now())
+    assert rows(parts, "select last_id from address_passes where name = 'recipients'") == [(4,)]
+    monkeypatch.setattr(rejudging, "written", written)
+    while rejudge_recipients(parts.db, now=clock.now()):
+        pass
+    assert rows(parts, "select count(*) from recipients where address_rules is null") == [(0,)]
+
+
+def test_new_rules_judge_all_rows_again(
+    parts: Parts, old: Old, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rejudge(parts.db, clock.now)
+    for module in ("audience.rejudging", "orders.rejudged_pieces"):
+        monkeypatch.setattr(f"quillpost.{module}.ADDRESS_RULES", ADDRESS_RULES + 1)
+    assert is_under_way(parts.db)
+    rejudge(parts.db, clock.now)
+    assert not is_under_way(parts.db)
+    assert rows(parts, "select distinct abs(address_rules) from recipients") == [(2,)]
+    assert rows(parts, "select distinct address_rules from items") == [(2,)]
+
+
+def test_new_rows_have_the_number_of_this_releases_rules(build: Build, clock: Clock) -> None:
+    parts = build()
+    place(parts, open_account(parts), [person()])
+    assert rows(parts, "select address_rules from items") == [(ADDRESS_RULES,)]
+    defaults = rows(
+        parts,
+        "select distinct column_default from information_schema.columns where column_name = 'address_rules'",
+    )
+    assert defaults == [(str(ADDRESS_RULES),)]
+
+
+def test_what_lies_in_a_batch_is_made_again_to_the_byte(build: Build, clock: Clock) -> None:
+    parts = build()
+    order = place(parts, open_account(parts), [person(address="12 Main Street"), person(address="9 Oak Ave")])
+    as_before = sa.text(
+        "update items set standard = null, deliverability = null, address_rules = null,"
+        " address_key = 'old ' || id"
+    )
+    with parts.db.work() as tx:
+        tx.execute(as_before)
+    end_review(parts, order)
+    with parts.db.work() as tx:
+        [batch_id] = pool(parts, tx, order)
+    production.compose(parts.press, batch_id, now=clock.now())
+    made = files_of(parts, batch_id)
+    rejudge(parts.db, clock.now)
+    with parts.db.work() as tx:
+        batch, pieces = read_batch(tx, batch_id), item_rows(tx, order)
+    assert {(row.standard, row.deliverability) for row in pieces} == {(None, "deliverable")}
+    assert not any(row.address_key.startswith("old") for row in pieces)
+    again = remade(parts.press, batch)
+    assert {f"batches/{batch_id}/{name}": data for name, data in again.items()} == made
+    assert b"12 Main Street" in again["manifest.csv"]
+
+
+def test_a_waiting_order_is_printed_by_the_new_rules(build: Build, clock: Clock) -> None:
+    parts = build()
+    who: Caller = open_account(parts)
+    order = place(parts, who, [person(address="12 Main Street")])
+    with parts.db.work() as tx:
+        tx.execute(sa.text("update items set standard = null, deliverability = null, address_rules = null"))
+    clock.advance(seconds=10)
+    review.sweep(parts.press, now=clock.now())
+    with parts.db.work() as tx:
+        assert item_rows(tx, order)[0].standard[0] == "12 MAIN ST"
