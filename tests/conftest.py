@@ -9,6 +9,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import psycopg
 import pytest
 from art_house import ArtHouse
@@ -30,6 +31,9 @@ for name in [name for name in os.environ if name.startswith("QUILLPOST_") and na
 # Hands are prepared once for all tests, and for the next run.
 os.environ["QUILLPOST_FACES_FOLDER"] = str(Path(__file__).parents[1] / ".tools" / "faces")
 configure_logs(as_json=True, level="warning")
+# A first call may load tables, and machines are busy: how long a call takes is no test's to say.
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 
 class AtOnce:

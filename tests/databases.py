@@ -34,8 +34,8 @@ SEQUENCES = """
     select setval(oid::regclass, 1, false) from pg_class
      where relkind = 'S' and relnamespace = 'public'::regnamespace
 """
-SHIPPED = "prices"
-"""The one table that a new database has rows in."""
+SHIPPED = ("prices", "address_passes")
+"""The tables that a new database has rows in."""
 
 
 class Databases:
@@ -47,8 +47,7 @@ class Databases:
         with psycopg.connect(server.conninfo(template)) as new:
             tables = [sql.Identifier(row[0]) for row in new.execute(TABLES)]
             self._shape = new.execute(SHAPE).fetchone()
-            with new.cursor() as cursor, cursor.copy(f"copy {SHIPPED} to stdout") as copied:
-                self._prices = b"".join(bytes(part) for part in copied)
+            self._shipped = {table: _copied(new, table) for table in SHIPPED}
         used = sql.SQL(" union all ").join(
             sql.SQL("select {name} where exists (select 1 from {table})").format(
                 name=sql.Literal(table._obj[0]), table=table
@@ -88,9 +87,15 @@ class Databases:
                 for (table,) in admin.execute(self._used).fetchall():
                     admin.execute(sql.SQL("delete from {}").format(sql.Identifier(table)))
                 admin.execute(SEQUENCES)
-                with admin.cursor() as cursor, cursor.copy(f"copy {SHIPPED} from stdin") as copy:
-                    copy.write(self._prices)
+                for table, rows in self._shipped.items():
+                    with admin.cursor() as cursor, cursor.copy(f"copy {table} from stdin") as copy:
+                        copy.write(rows)
                 admin.execute("select setval('prices_id_seq', (select max(id) from prices))")
             return True
         except psycopg.Error:
             return False
+
+
+def _copied(db: psycopg.Connection, table: str) -> bytes:
+    with db.cursor() as cursor, cursor.copy(f"copy {table} to stdout") as copied:
+        return b"".join(bytes(part) for part in copied)

@@ -37,23 +37,26 @@ def run() -> dict[str, Any]:
 
 
 def _claims(result: dict[str, Any]) -> list[dict[str, object]]:
-    one_line, _, of_tables, _, against_library = result["ratios"].values()
-    memory = result["imported"]["memory"]
+    one_line, split, of_tables, split_of_tables, against_library = result["ratios"].values()
+    whole = result["imported"]["at full size"]
     return [
         _claim(
-            f"addresses on one line are imported at {LEAST_IMPORTED:.0%} of the library's rate or more",
-            one_line >= LEAST_IMPORTED,
-            f"{one_line:.0%}; of our own tables' rate {of_tables:.0%}",
+            f"a file is imported at {LEAST_IMPORTED:.0%} or more of the rate at which the library alone, on"
+            " all processors, standardises its addresses",
+            min(one_line, split) >= LEAST_IMPORTED,
+            f"on one line {one_line:.0%}, in parts {split:.0%}; of our own tables' rate, which nobody claims,"
+            f" {of_tables:.0%} and {split_of_tables:.0%}",
         ),
         _claim(
             "addresses in parts are standardised several times as fast as by the library",
             against_library >= SEVERAL,
             f"{against_library:.1f} times",
         ),
+        standardising.agreement(result["standardised"]["equal to the library"]),
         _claim(
-            f"{memory['rows']:,} rows are imported in less than {memory['limit']} MB",
-            memory["megabytes"] < memory["limit"],
-            f"{memory['megabytes']} MB",
+            f"{whole['rows']:,} rows are imported, and exported, in less than {whole['limit']} MB",
+            all(whole[way]["megabytes"] < whole["limit"] for way in ("import", "export")),
+            ", ".join(f"{way} {whole[way]['megabytes']} MB" for way in ("import", "export")),
         ),
     ]
 

@@ -21,8 +21,9 @@ import psycopg
 from quillpost.cli.ground import upgrade
 from quillpost.database import Database, Tx, driver
 from quillpost.database.embedded import EmbeddedPostgres
+from quillpost.leads.density import density_of
 from quillpost.leads.grid import Floats, Whole, cells_of, cells_within, distances
-from quillpost.leads.nearest import Filters, density_of, nearest, read_cells
+from quillpost.leads.nearest import Filters, nearest, read_cells
 
 POINTS = int(os.environ.get("QUILLPOST_BENCH_POINTS", "5000000"))
 CENTRES = 200

@@ -86,6 +86,11 @@ NOBODY: list[tuple[dict[str, Any], str, str]] = [
     ({}, "address", "Give the person's address, or their email, or both."),
     ({"name": "Jane"}, "address", "Give the person's address, or their email, or both."),
     ({"address": "12 Main St"}, "postal_code", "a street alone may be many people's"),
+    (
+        {"address": "General Delivery, Austin, TX 78701"},
+        "address",
+        "Many people have this address: give a house number or a box",
+    ),
     ({"address": "12 Main St", "city": "Austin", "country": "QQ"}, "country", "two-letter country code"),
     ({"email": "nobody"}, "email", "This is not an e-mail address."),
     ({"email": 7}, "email", ""),

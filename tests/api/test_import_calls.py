@@ -165,11 +165,22 @@ def test_without_an_address_and_an_email_a_column_must_be_mapped(importer: Impor
         ({"mapping": "{"}, "mapping"),
         ({"mapping": "[1]"}, "mapping"),
         ({"mapping": '{"Rue": "address"}'}, "mapping.Rue"),
+        ({"mapping": '{"R\\ud800ue\\u0000": "address"}'}, "mapping.R\ufffdue\ufffd"),
         ({"header": "perhaps"}, "header"),
     ],
 )
 def test_wrong_fields_are_named(importer: Importer, fields: dict[str, Any], path: str) -> None:
     assert list(faults(importer.upload(importer.lists.make(), **fields))) == [path]
+
+
+def test_a_column_whose_name_cannot_be_kept_is_known_by_what_is_left_of_it(importer: Importer) -> None:
+    head = HEAD.replace("Name", "Na\x00me").replace("Street", "St\x07reet" + "!" * 200)
+    mapping = json.dumps({"Na\x00me": "name", "St\x07reet" + "!" * 200: "address"})
+    begun = importer.upload(importer.lists.make(), head + JANE * 5, mapping=mapping)
+    assert begun.status_code == 202, begun.text
+    names = [column["column"] for column in begun.json()["columns"]]
+    assert names == ["Na\ufffdme", "St\ufffdreet" + "!" * 93, "City", "State", "Zip"]
+    assert counts(importer.fill(begun.json()["id"])) == (5, 1, 4, 4)
 
 
 def test_the_mapping_decides(importer: Importer) -> None:

@@ -23,6 +23,7 @@ from makers import (
 from quillpost.database.lead_tables import lead_purchases
 from quillpost.database.tables import items, ledger_moves, recipients
 from quillpost.leads.tags import RECORD_TYPES
+from quillpost.orders import sending
 from quillpost.parts import Parts
 from quillpost.pricing import credit
 from quillpost.web import create_app
@@ -43,6 +44,11 @@ def radius_card(count: int, /, **changes: Any) -> dict[str, Any]:
     sent = postcard(radius_search=around(count, **changes))
     del sent["recipients"]
     return sent
+
+
+def once_card(count: int, /, **changes: Any) -> dict[str, Any]:
+    """The same, but to nobody again so soon."""
+    return radius_card(count, **changes) | {"allow_duplicates": False}
 
 
 def doors(dana: Account, list_id: int) -> list[str]:
@@ -77,7 +83,13 @@ def test_counting_is_free_and_leaves_nothing_behind(parts: Parts, dana: Account)
 def test_the_nearest_go_onto_a_new_list_and_are_paid_for(parts: Parts, dana: Account) -> None:
     answer = dana.post(BUY, around(3))
     list_id = answer.json()["mailing_list_id"]
-    assert answer.json() == {"message": "success", "mailing_list_id": list_id, "failure": False}
+    assert answer.json() == {
+        "message": "success",
+        "mailing_list_id": list_id,
+        "count": 3,
+        "leads_fee": 15,
+        "failure": False,
+    }
     made = dana.get(f"/mailing-lists/{list_id}").json()
     assert (made["type"], made["total_recipients"], made["processed"]) == ("radius", 3, True)
     assert CENTRE in made["description"]
@@ -88,6 +100,14 @@ def test_the_nearest_go_onto_a_new_list_and_are_paid_for(parts: Parts, dana: Acc
         assert (purchase.records, purchase.cents, purchase.mailing_list_id) == (3, 15, list_id)
         assert all(tx.execute(sa.select(recipients.c.is_sample)).scalars())
     assert dana.post("/mailing-lists/buy-radius-search", around(1)).status_code == 200
+
+
+def test_a_purchase_says_what_it_was_and_may_name_its_list(dana: Account) -> None:
+    bought = dana.post(BUY, around(3, description="Neighbours")).json()
+    assert (bought["count"], bought["leads_fee"]) == (3, 15)
+    assert dana.get(f"/mailing-lists/{bought['mailing_list_id']}").json()["description"] == "Neighbours"
+    more = dana.post(BUY, around(5, mailing_list_id=bought["mailing_list_id"])).json()
+    assert (more["count"], more["leads_fee"]) == (5, 25)
 
 
 def test_the_address_itself_is_among_them_only_where_it_is_asked_for(dana: Account) -> None:
@@ -251,6 +271,48 @@ def test_a_send_buys_makes_the_list_and_the_order_at_once(parts: Parts, clock: C
     assert books(parts, order_id=sent["id"])["earned"] == 4 * PRICE + 20
 
 
+def test_the_same_send_again_buys_those_who_have_not_had_it_yet(parts: Parts, dana: Account) -> None:
+    """Twelve houses, one of them the centre: five, five, then the one that is left, then nobody."""
+    lists = []
+    for count in (5, 5, 1):
+        answer = dana.post("/send/postcard", once_card(5)).json()
+        assert (answer["total_estimated_recipients"], answer["leads_fee"]) == (count, 5 * count)
+        lists.append(doors(dana, int(answer["mailing_list_ids_used"])))
+        do_due_jobs(parts)
+    assert [len(each) for each in lists] == [5, 5, 1]
+    assert len({door for each in lists for door in each}) == 11
+    before = count_rows(parts)
+    for path, card in (
+        ("/send/postcard", once_card(5)),
+        ("/send/postcard", once_card(5, preview=True)),
+        ("/estimate/postcard", once_card(5)),
+    ):
+        refused = dana.post(path, card)
+        assert (refused.status_code, refused.json()["failure"]) == (400, True)
+        assert "36 hours" in refused.json()["message"]
+    assert count_rows(parts) == before
+    again = dana.post("/send/postcard", radius_card(5)).json()
+    assert doors(dana, int(again["mailing_list_ids_used"])) == lists[0]
+
+
+def test_who_was_sent_the_same_while_a_send_was_prepared_is_not_bought(
+    parts: Parts, dana: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the search and the order the same goes to two of the three."""
+    keep_files = sending.keep_files
+
+    def meanwhile(*args: Any, **named: Any) -> Any:
+        monkeypatch.undo()
+        dana.post("/send/postcard", once_card(2))
+        do_due_jobs(parts)
+        return keep_files(*args, **named)
+
+    monkeypatch.setattr(sending, "keep_files", meanwhile)
+    sent = dana.post("/send/postcard", once_card(3)).json()
+    assert (sent["total_estimated_recipients"], sent["leads_fee"]) == (1, 5)
+    assert doors(dana, int(sent["mailing_list_ids_used"])) == ["103"]
+
+
 def test_of_a_cancelled_order_the_fee_stays_for_the_records_do(parts: Parts, dana: Account) -> None:
     sent = dana.post("/send/postcard", radius_card(4)).json()
     do_due_jobs(parts)
@@ -351,3 +413,13 @@ def test_where_credit_is_controlled_records_come_with_their_fee_or_not_at_all(
         with parts.db.work() as tx:
             assert credit.credit_of(tx, live.id, "live") == 0
             assert not any(tx.execute(sa.select(recipients.c.is_sample)).scalars())
+
+
+def test_a_middle_is_looked_up_where_its_mode_looks(parts: Parts, dana: Account) -> None:
+    """Both are said to be in Austin, and are far from there for the other mode alone."""
+    settle(parts, [*HOUSES, house(500, lat="40.000000")])
+    settle(parts, [house(600, lat="40.000000"), house(101), house(102)], live=True)
+    by_sample, by_real = (around(50, address=f"{n} Sample Oak St, Austin, TX 78701") for n in (500, 600))
+    live = make_live(parts, dana)
+    assert live.post(COUNT, by_sample).json()["count"] == 2
+    assert dana.post(COUNT, by_real).json()["count"] == len(HOUSES)

@@ -54,7 +54,10 @@ def test_what_was_read_can_be_sent_back(lists: Lister) -> None:
     added = lists.add(lists.make(), dob="1980-02-29").json()
     put = lists.put(f"/recipients/{added['id']}", added)
     assert (put.status_code, put.json()) == (200, added)
-    assert put.headers["X-Ignored-Fields"] == "created_at, id, mailing-list, mailing_list, updated_at"
+    assert put.headers["X-Ignored-Fields"] == (
+        "can_deliver, created_at, deliverability, deliverability_reasons, id, mailing-list, mailing_list,"
+        " updated_at"
+    )
 
 
 def test_the_list_has_two_names(lists: Lister) -> None:

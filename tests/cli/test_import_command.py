@@ -44,6 +44,13 @@ def test_a_file_fills_a_new_list_and_the_rest_is_reported(run: Quillpost, tmp_pa
     assert [row[0] for row in rows[1:]] == ["4", "5"]
     assert rows[2][3] == "'=1"
 
+    whole = tmp_path / "whole.csv"
+    whole.write_text("Name,Street,Zip,Likes\nJane,12 Main St,78701,tea\n")
+    to_one = ("--account", "sender@example.com", "--name", "Whole")
+    told = run("import", whole, *to_one)
+    assert "1 column is left out: Likes. Map it if you need it." in told.err
+    assert "2 rows read" in run("import", whole, *to_one, "--no-header", "--map", "1=address").out
+
     exported = run("export", 1, tmp_path / "out.csv")
     assert (exported.code, exported.out) == (0, f"2 recipients: {tmp_path / 'out.csv'}\n")
     again = run("import", tmp_path / "out.csv", "--account", "sender@example.com", "--list", 1)

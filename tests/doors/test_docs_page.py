@@ -106,6 +106,15 @@ def test_an_example_call_survives_the_shell() -> None:
     assert "$TOKEN" in call
 
 
+def test_a_form_with_a_file_is_a_line_to_paste(app: FastAPI) -> None:
+    sections = manual.read(app.openapi(), base_url="http://here")
+    [call] = [one for each in sections for one in each.operations if one.path.endswith("}/import")]
+    assert [field.name for field in call.body] == ["file", "mapping", "header", "file_name"]
+    assert "-X" not in call.curl
+    assert "-F file=@people.csv" in call.curl
+    assert "-F 'mapping={" in call.curl
+
+
 def test_an_answer_of_two_forms_shows_both() -> None:
     thing = {"$ref": "#/components/schemas/Thing"}
     other = {"title": "Other", "type": "object", "properties": {"id": {"type": "integer"}}}

@@ -39,6 +39,27 @@ def test_without_a_standard_both_say_what_was_given() -> None:
     assert furniture.written_lines(GIVEN)[1:] == ["12 Main Street", "Apartment 4b", "O'Fallon IL 62269"]
 
 
+BESIDE = replace(
+    JANE, company="Acme", standard=("12 MAIN ST APT 4B", "C/O JOE DOE", "OFALLON", "IL", "62269")
+)
+
+
+def test_what_stands_beside_the_street_is_above_the_delivery_line() -> None:
+    """Machines read the line next to the city as the street (Pub. 28, 211)."""
+    assert furniture.address_lines(BESIDE, FACE) == [
+        "JANE VAN DOE", "ACME", "C/O JOE DOE", "12 MAIN ST APT 4B", "OFALLON IL 62269",
+    ]  # fmt: skip
+    assert furniture.address_lines(BESIDE, FACE, unit_on_its_street=True)[2:] == [
+        "C/O JOE DOE 12 MAIN ST APT 4B", "OFALLON IL 62269",
+    ]  # fmt: skip
+    assert furniture.written_lines(BESIDE)[2:4] == ["C/o Joe Doe", "12 Main St Apt 4B"]
+
+
+def test_abroad_the_second_line_stays_the_second() -> None:
+    abroad = replace(BESIDE, country="FR", standard=("12 Rue Foch", "Étage 4", "PARIS", None, "75001"))
+    assert furniture.address_lines(abroad, FACE)[2:4] == ["12 RUE FOCH", "ÉTAGE 4"]
+
+
 def test_the_message_says_what_was_given() -> None:
     words = compile_text("%ADDRESS%, %ADDRESS2%, %CITY% %ZIP%").fill(JANE, Sender())
     assert words == "12 Main Street, Apartment 4b, O'Fallon 62269"

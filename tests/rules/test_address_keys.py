@@ -94,7 +94,7 @@ def test_an_address_can_be_barred_where_its_place_is_known(
 
 def test_of_a_street_the_rest_stays_open() -> None:
     where = whereabouts({"address": "12 Main St.", "province": "Texas", "country": "us"})
-    assert (where.street, where.address_key) == ("12MAINST", None)
+    assert (where.street, where.address_key) == ("12MAIN ST", None)
     assert where.parts == {"province": "TX", "country": "US"}
 
 
@@ -118,9 +118,9 @@ def test_long_addresses_that_end_differently_differ() -> None:
 @pytest.mark.parametrize(
     ("row", "beginning"),
     [
-        ({"address": "12 Main Street"}, "12MAINST"),
-        ({"address": "12 Main Street Apt 4"}, "12MAINST|4"),
-        ({"address": "12 Main St", "address2": "# 4"}, "12MAINST|4"),
+        ({"address": "12 Main Street"}, "12MAIN ST"),
+        ({"address": "12 Main Street Apt 4"}, "12MAIN ST|4"),
+        ({"address": "12 Main St", "address2": "# 4"}, "12MAIN ST|4"),
         ({"address": "12 Rue Foch", "address2": "Étage 4", "country": "FR"}, "12RUEFOCH|ÉTAGE4"),
     ],
 )

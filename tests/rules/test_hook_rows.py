@@ -41,7 +41,7 @@ def test_jane_is_read_whoever_sends_her(service: str) -> None:
     assert set(said.ignored) == payload.ignored
     person, faults = examine_alone(said.given, may_lack=True)
     assert faults == {}
-    assert person.address_key == f"12MAINST|{(person.address2 or '').removeprefix('Apt ')}|78701|US"
+    assert person.address_key == f"12MAIN ST|{(person.address2 or '').removeprefix('Apt ')}|78701|US"
 
 
 @given(A_NAME, SEPARATORS, st.booleans(), st.data())

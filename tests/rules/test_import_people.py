@@ -1,5 +1,6 @@
 """Rows as people, and people as the database copies them."""
 
+import re
 from typing import Any
 
 import pytest
@@ -50,6 +51,11 @@ def test_noughts_that_a_spreadsheet_lost_are_back() -> None:
         made(**JANE | {"province": "MA", "city": "Cambridge", "postal_code": "2139"}).postal_code == "02139"
     )
     assert made(address="1 Rue X", city="Y", postal_code="2139", country="CH").postal_code == "2139"
+
+
+def test_noughts_that_nobody_lost_are_not_made_up() -> None:
+    """7870 of Austin lacks its last digit: 07870 is in New Jersey."""
+    assert person(**JANE | {"postal_code": "7870"}) == "postal_code: A ZIP code has 5 digits, or 5-4."
 
 
 def test_a_date_may_have_its_time() -> None:
@@ -108,15 +114,33 @@ def test_rows_that_could_not_be_read_are_rejected_with_the_others() -> None:
 
 
 @pytest.mark.parametrize(
-    ("texts", "copied"),
+    ("texts", "written"),
     [
-        (None, "\\N"),
+        (None, None),
         ((), "{}"),
         (("A", None, "B C"), '{"A",NULL,"B C"}'),
         ((None,), "{NULL}"),
-        (('A "B"', "C\\D"), '{"A \\\\"B\\\\"","C\\\\\\\\D"}'),
-        (("A\tB",), '{"A\\tB"}'),
+        (('A "B"', "C\\D"), '{"A \\"B\\"","C\\\\D"}'),
+        (("A\tB",), '{"A\tB"}'),
     ],
 )
-def test_arrays_are_written_as_copy_reads_them(texts: tuple[str | None, ...] | None, copied: str) -> None:
-    assert _array(texts) == copied
+def test_arrays_are_written_as_the_database_reads_them(
+    texts: tuple[str | None, ...] | None, written: str | None
+) -> None:
+    assert _array(texts) == written
+
+
+@pytest.mark.parametrize(
+    "odd", ["plain", "back\\slash", "tab\there", "line\nbreak", "return\rhere", "unit\x1fmark", "N\\N"]
+)
+def test_what_copy_would_take_for_a_sign_of_its_own_comes_through(odd: str) -> None:
+    [line], _ = examined(
+        Reader(Plan([(0, "email"), (1, "custom1"), (2, "custom3")], 3)), 7, 0, [2],
+        [["a@example.com", odd, "after"]], {},
+    )  # fmt: skip
+    assert line.endswith("\n")
+    cells = line[:-1].split("\t")
+    assert len(cells) == 30
+    signs = {"\\t": "\t", "\\n": "\n", "\\r": "\r", "\\\\": "\\"}
+    found = [None if cell == "\\N" else re.sub(r"\\.", lambda sign: signs[sign[0]], cell) for cell in cells]
+    assert found[14:18] == [odd, None, "after", None]

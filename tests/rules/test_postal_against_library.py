@@ -3,7 +3,7 @@
 from collections import Counter
 
 import pytest
-from benchmarks.audience.standardising import DIFFERENCES, compared
+from benchmarks.audience.standardising import DIFFERENCES, MOST_UNNAMED, UNNAMED, agreement, compared
 
 
 def assert_equal_but_for_named_differences(found: Counter[str], rows: int) -> None:
@@ -12,7 +12,7 @@ def assert_equal_but_for_named_differences(found: Counter[str], rows: int) -> No
     # The library raises for boxes, routes and the armed forces, which are about 7 of 100 rows.
     assert found["the library raises"] < rows * 0.09
     assert set(found) <= {"equal", *DIFFERENCES}
-    assert found["something else"] <= rows * 0.001
+    assert found[UNNAMED] <= rows * MOST_UNNAMED
 
 
 def test_a_sample_is_standardised_as_the_library_does() -> None:
@@ -22,3 +22,9 @@ def test_a_sample_is_standardised_as_the_library_does() -> None:
 @pytest.mark.long
 def test_a_large_sample_is_standardised_as_the_library_does() -> None:
     assert_equal_but_for_named_differences(compared(50_000, seed=7), 50_000)
+
+
+@pytest.mark.parametrize(("unnamed", "holds"), [(50, True), (51, False)])
+def test_differences_without_a_name_are_bounded_where_the_rate_is_told(unnamed: int, holds: bool) -> None:
+    found = {"rows": 50_000, "equal": 45_000, UNNAMED: unnamed, "Puerto Rico": 5_000 - unnamed}
+    assert agreement(found)["holds"] is holds

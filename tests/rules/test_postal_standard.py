@@ -235,4 +235,4 @@ def test_another_door_has_another_key(here: tuple[str, str | None], there: tuple
 
 
 def test_a_key_says_street_unit_zip_and_country() -> None:
-    assert judged("12 North Main Street, Apt. 4", postal_code="78701-1234").key == "12NMAINST|4|78701|US"
+    assert judged("12 North Main Street, Apt. 4", postal_code="78701-1234").key == "12 N MAIN ST|4|78701|US"

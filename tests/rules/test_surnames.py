@@ -30,6 +30,13 @@ from quillpost.postal.surnames import surname_of
         ("Attn: Jane Doe", "DOE"),
         ("李 小龙", "李"),
         ("Smith", "SMITH"),
+        ("Jane Doe c/o Bob Smith", "DOE"),
+        ("Jane Doe, C/O Bob Smith", "DOE"),
+        ("Jane Doe in care of Bob Smith", "DOE"),
+        ("Doe, Jane c/o Bob Smith", "DOE"),
+        ("Jane St. John", "STJOHN"),
+        ("Jane St John", "STJOHN"),
+        ("St. John, Jane", "STJOHN"),
     ],
 )
 def test_a_person_has_a_family(name: str, surname: str) -> None:

@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from placing import balances, item_rows, open_account, order_row, place
-from pressing import batch_rows, files_of, sweep
+from placing import balances, end_review, item_rows, open_account, order_row, place
+from pressing import batch_rows, files_of, pool, sweep
 
-from makers import Clock, do_due_jobs, guest, person
+from direct import TestClient
+from makers import Account, Clock, do_due_jobs, guest, make_account, person, postcard
 from quillpost.accounts.rules import Caller
 from quillpost.accounts.service import tenant
 from quillpost.database import Tenant
@@ -16,16 +17,23 @@ from quillpost.fulfilment import drawing, marking, production
 from quillpost.fulfilment.marking import Pieces
 from quillpost.orders.records import Order
 from quillpost.parts import Parts
-from quillpost.privacy import finishing
+from quillpost.privacy import do_not_mail, finishing
+from quillpost.privacy.emptying import empty
 from quillpost.privacy.erasing import ERASED, SECOND_PASS, Erasure, erase
 from quillpost.privacy.whom import whom_of
 
+BARRED = sa.text("select id from suppressed_items(array[cast(:order as bigint)]) as found (id)")
 JANE, JO = person(email="Jane@Example.com"), person(name="Jo Roe", address="9 Oak Ave")
 
 
 @pytest.fixture
 def owner(parts: Parts) -> Caller:
     return open_account(parts)
+
+
+@pytest.fixture
+def home(parts: Parts, http: TestClient) -> Account:
+    return make_account(parts, http, "home@example.com")
 
 
 def forget(parts: Parts, who: Tenant | Caller, **whom: str) -> Erasure:
@@ -178,3 +186,42 @@ def test_a_door_is_found_under_the_key_of_an_older_release(parts: Parts, owner: 
         older = {"key": "12MAINSTREET||78701|US", "order": order.id}
         tx.execute(sa.text("update items set address_key = :key where order_id = :order"), older)
     assert forget(parts, owner, address="12 main STREET, Austin, TX 78701").erased["items"] == 1
+
+
+def test_a_reader_bars_the_address_of_a_piece_whose_recipient_is_forgotten(
+    parts: Parts, clock: Clock, owner: Caller
+) -> None:
+    live = Caller(owner.account_id, "live")
+    order, tried_out = place(parts, live, [JANE]), place(parts, owner, [JO])
+    for each in (order, tried_out):
+        end_review(parts, each)
+        with parts.db.work() as tx:
+            pool(parts, tx, each)
+    with parts.db.work() as tx:
+        tx.execute(
+            sa.text("update items set code = 'ABCDEFG' || case mode when 'live' then 'L' else 'T' end")
+        )
+        everyone = [row.id for each in (order, tried_out) for row in item_rows(tx, each)]
+        empty(tx, everyone, now=clock.now())
+        for code in ("ABCDEFGL", "ABCDEFGT"):
+            do_not_mail.ask(tx, code, now=clock.now())
+    do_not_mail.take_in(parts.db, parts.sealer, clock=parts.clock)
+    again = place(parts, live, [person(name="Bob"), JO])
+    with parts.db.work() as tx:
+        barred = set(tx.execute(BARRED, {"order": again.id}).scalars())
+        # What was only tried out bars nobody.
+        assert [row.id in barred for row in item_rows(tx, again)] == [True, False]
+
+
+def test_what_is_told_of_a_doubtful_address_goes_with_the_person(
+    parts: Parts, home: Account, clock: Clock
+) -> None:
+    whom = person(email="j@example.com", city="Smallville")
+    once = {"Idempotency-Key": "once"}
+    sent = home.post("/send/postcard", postcard(recipients=[whom]), headers=once)
+    assert "not to Smallville" in sent.headers["X-Warnings"]
+    home.post("/recipients/erase", {"email": "j@example.com"})
+    shown = home.get(f"/orders/{sent.json()['id']}").json()
+    assert "1 address is doubtful." in shown["warnings"]
+    again = home.post("/send/postcard", postcard(recipients=[whom]), headers=once)
+    assert "Smallville" not in str(shown) + again.text + str(again.headers)

@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from quillpost.database.lead_tables import lead_density, lead_files, lead_sources, leads
-from quillpost.leads import loading
+from quillpost.leads import loading, reading
 from quillpost.leads.loading import Report, forget, import_files
 from quillpost.leads.preparing import Bad
 from quillpost.leads.reading import LONGEST_LINE, NotLeads
@@ -123,6 +123,22 @@ def test_of_several_files_all_are_imported_or_none(office: Office) -> None:
         assert tx.execute(sa.select(lead_sources)).all() == []
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_only_the_ends_of_lines_divide_rows(
+    office: Office, end: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "AT_A_TIME", 7)
+    odd = "\u2028 \u2029 \x85 \x0b \x0c \x1c \x1d \x1e"
+    rows = (
+        f"-97.74,30.27,1,Oak St,,Austin{odd}x,,TX,78701,a,h1",
+        ROWS[1],
+        f'-97.7,30.2,3,"Oak{end} St",,,,,78701,c,',
+    )
+    report = office.take(office.file("odd.csv", end.join([HEADER, *rows, ""])))
+    assert [(file.rows, file.records) for file in report.files] == [(3, 3)]
+    assert office.refused == []
+
+
 def test_geojson_is_read_by_lines_and_as_a_collection(office: Office) -> None:
     features = [feature(n, record_types=["pool"], owner_name="Olive") for n in range(1, 4)]
     lines = "\n".join(map(json.dumps, features))
@@ -197,6 +213,25 @@ def test_what_is_no_such_file_is_refused_with_the_reason(office: Office) -> None
         with pytest.raises(NotLeads, match=reason):
             office.take(office.file("odd", content))
     assert office.rows() == []
+
+
+def test_one_bad_line_of_features_keeps_no_other_out(office: Office) -> None:
+    def feature(number: int) -> str:
+        address = {
+            "number": str(number),
+            "street": "Oak St",
+            "city": "Austin",
+            "region": "TX",
+            "postcode": "78701",
+        }
+        point = {"type": "Point", "coordinates": [-97.74, 30 + number / 1_000]}
+        return json.dumps({"type": "Feature", "properties": address, "geometry": point})
+
+    bad = ('{"type": "Feature", oops}', feature(7)[:60], '{"a": "no end')
+    lines = [feature(1), bad[0], feature(2), bad[1], feature(3), bad[2]]
+    office.take(office.file("a.geojson", "\n".join(lines).encode()))
+    assert len(office.rows()) == 3
+    assert [found.number for found in office.refused] == [2, 4, 6]
 
 
 def test_large_files_are_judged_by_several_processes_with_the_same_result(

@@ -4,8 +4,19 @@ import numpy as np
 import pytest
 from lead_points import brute_force, store_points
 
-from quillpost.leads.grid import COLUMNS, ROWS, Floats, Whole, cells_of, cells_within, distances
-from quillpost.leads.nearest import Filters, density_of, nearest
+from quillpost.leads.density import ACROSS, UP, Density, density_of
+from quillpost.leads.grid import (
+    COLUMNS,
+    HALF_WAY_ROUND,
+    ROWS,
+    Floats,
+    Whole,
+    cells_of,
+    cells_within,
+    distances,
+    runs_without,
+)
+from quillpost.leads.nearest import Filters, nearest
 from quillpost.parts import Parts
 
 Points = tuple[Floats, Floats, Whole]
@@ -53,11 +64,41 @@ def test_the_nearest_equal_those_found_by_measuring_to_everyone(parts: Parts, po
 
 
 def test_a_wrong_guess_of_how_many_there_are_changes_nothing(parts: Parts, points: Points) -> None:
-    wanted = brute_force(30.27, -97.74, 700, points, Filters())
+    guesses = [Density(np.arange(UP * ACROSS), np.full(UP * ACROSS, each)) for each in (0, 1, 300)]
     with parts.db.anonymous() as tx:
-        for density in ({}, dict.fromkeys(density_of(tx), 10**9), dict.fromkeys(density_of(tx), 1)):
-            found = nearest(tx, 30.27, -97.74, 700, filters=Filters(), density=density)
-            assert found.ids.tolist() == wanted.ids.tolist()
+        for lat, lng in ((30.27, -97.74), (51.5, 179.99), (-89.9, -100.0)):
+            wanted = brute_force(lat, lng, 450, points, Filters())
+            for density in guesses:
+                found = nearest(tx, lat, lng, 450, filters=Filters(), density=density, farthest=200_000.0)
+                assert found.ids.tolist() == wanted.ids.tolist()
+
+
+def test_a_first_look_is_as_wide_as_those_around_lie_apart() -> None:
+    evenly = Density(np.arange(UP * ACROSS), np.full(UP * ACROSS, 100))  # one in about 1.1 square kilometres
+    assert evenly.reach(0.05, 0.05, 100) == pytest.approx(6_270, rel=0.02)
+    assert evenly.reach(0.0, 180.0, 10_000) == pytest.approx(62_700, rel=0.02)
+    assert evenly.reach(60.05, -179.99, 10_000) == pytest.approx(62_700 / 2**0.5, rel=0.05)
+    assert 0 < evenly.reach(90.0, 0.0, 100) < evenly.reach(0.0, 0.0, 100)
+    one_town = Density(np.array([ACROSS // 2 + UP // 2 * ACROSS]), np.array([1_000]))
+    assert one_town.reach(0.05, 3.05, 500) == pytest.approx(335_000, rel=0.3)
+    assert one_town.reach(0.05, 3.05, 2_000) == HALF_WAY_ROUND
+
+
+def test_a_second_look_reads_just_the_cells_that_the_first_has_not() -> None:
+    for lat, lng in CORNERS:
+        for near, far in (
+            (500.0, 900.0),
+            (20_000.0, 40_000.0),
+            (90_000.0, 1_200_000.0),
+            (9e6, HALF_WAY_ROUND),
+        ):
+            small, large = cells_within(lat, lng, near), cells_within(lat, lng, far)
+            ring = runs_without(large, small)
+            first, last = (np.concatenate(both) for both in zip(small, ring, strict=True))
+            order = np.argsort(first)
+            assert (first[order][1:] > last[order][:-1]).all()
+            assert (last - first + 1).sum() == (large[1] - large[0] + 1).sum()
+            assert np.isin(first[order][0], large[0])
 
 
 def test_nobody_is_found_farther_away_than_is_looked(parts: Parts, points: Points) -> None:

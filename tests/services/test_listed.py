@@ -146,6 +146,24 @@ def test_another_branchs_suppressions_do_not_hold(parts: Parts, owner: Caller, b
     assert refusals(parts, owner, [person()], sub_account_id=other) == [None]
 
 
+def test_a_limited_caller_learns_nothing_of_another_branchs_suppressions(
+    parts: Parts, owner: Caller, branch: int
+) -> None:
+    other = make_branch(parts, owner)
+    make_list(parts, owner, [person()], sub_account_id=other, suppresses=True)
+    its = make_list(parts, owner, [person()], sub_account_id=other)
+    places = sa.text(
+        "select suppressed_places(:sub, 'test', array[:key], array[null::text], array[null::text])"
+    )
+    listed_there = sa.text("select suppressed_recipients(:sub, 'test', array[:its])")
+    [whom] = examine([person()])
+    asked = {"sub": other, "key": whom.address_key, "its": its}
+    for who, found in ((owner, 1), (replace(owner, sub_account_id=branch), 0)):
+        with parts.db.transaction(tenant(who)) as tx:
+            told = [len(tx.execute(query, asked).all()) for query in (places, listed_there)]
+        assert told == [found, found]
+
+
 @pytest.mark.parametrize("hours", [-35.9, 0, 35.9])
 def test_the_same_piece_within_36_hours_is_refused(parts: Parts, owner: Caller, hours: float) -> None:
     mail(parts, owner, person(), hours=hours)

@@ -15,23 +15,35 @@ from test_upgrade import database_of_before
 from makers import Build, Clock, person
 from quillpost import wiring
 from quillpost.accounts.rules import Caller
-from quillpost.audience import rejudging
+from quillpost.audience import hook_rows, rejudging
+from quillpost.audience.incoming import KeyHolder, take_in
+from quillpost.audience.joining import change_recipient
 from quillpost.audience.list_keeping import drop_doubles
 from quillpost.audience.rejudging import ADDRESS_RULES, is_under_way, rejudge_recipients
-from quillpost.audience.rules import SUPPRESSED
+from quillpost.audience.rules import SAME_ADDRESS, SUPPRESSED
 from quillpost.cli.address_checks import check_addresses
 from quillpost.cli.ground import upgrade
+from quillpost.database import Tenant
 from quillpost.database.embedded import EmbeddedPostgres
 from quillpost.database.schema import migrate
 from quillpost.fulfilment import production, review
 from quillpost.fulfilment.drawing import remade
 from quillpost.fulfilment.store import read_batch
+from quillpost.kit.errors import Invalid
 from quillpost.orders.materialising import materialise
 from quillpost.orders.rejudged_pieces import rejudge
 from quillpost.parts import Parts
 from quillpost.postal.judging import HOME, judge
+from quillpost.privacy import finishing
+from quillpost.privacy.erasing import SECOND_PASS, erase
+from quillpost.privacy.whom import whom_of
 
 BEFORE = "0010"
+ALL_ARE = "all are judged by the rules of this release"
+NOT_BEGUN = sa.text("delete from address_passes")
+"""A database that is new has nobody to judge, and says so."""
+MAIN_PARTS = {"address": "12 Main St", "city": "Austin", "province": "TX", "postal_code": "78701"}
+MAIN_ST = {"address": "12 Main St, Austin, TX 78701"}
 STREETS = ("12 Main Street", "12 Main St", "9 Oak Ave", "1 Elm St Apt 4", "PO Box 7")
 ACCOUNT = """
     insert into accounts (email, name, is_operator, test_mode, created_at, updated_at)
@@ -144,24 +156,25 @@ def pieces_of(parts: Parts, order_id: int) -> list[Any]:
 
 def test_everyone_is_judged_and_nobody_is_lost(parts: Parts, old: Old, clock: Clock) -> None:
     with parts.db.work() as tx:
-        assert (
-            check_addresses(tx).what == "all are judged by the rules of this release"
-        )  # nobody has looked yet
+        assert check_addresses(tx).what.endswith("items: not begun, recipients: not begun")
     rejudge(parts.db, clock.now)
     assert not is_under_way(parts.db)
+    with parts.db.work() as tx:
+        assert check_addresses(tx).what == ALL_ARE
     found = rows(
         parts,
-        "select address, address_key, standard[1], deliverability, address_rules from recipients"
+        "select address, address_key, standard[1], deliverability, address_rules, told_apart, id"
+        " from recipients"
         " where mailing_list_id = :l order by id",
         l=old.people,
     )
     assert [row[0] for row in found] == list(STREETS)
-    assert [row[1] for row in found] == [
-        new_key(street) if street != "12 Main Street" else old_key(street) for street in STREETS
-    ]
+    assert [row[1] for row in found] == [new_key(street) for street in STREETS]
     assert found[0][2] == found[1][2] == "12 MAIN ST"
     assert {row[3] for row in found} == {"deliverable"}
-    assert [row[4] for row in found] == [-1, 1, 1, 1, 1]  # the younger was known by the door's key already
+    double = int([row[4] for row in found].index(-1))
+    assert double in (0, 1)
+    assert [row[5] for row in found] == [f"double {row[6]}" if row is found[double] else "" for row in found]
     # Nothing that a sender sees has changed, so nobody who follows the list hears of it.
     assert rows(
         parts, "select distinct extract(year from updated_at), extract(month from updated_at) from recipients"
@@ -182,13 +195,75 @@ def test_a_double_that_was_found_is_removed_when_the_lists_owner_says_so(
     assert rows(parts, oldest) == [(1, new_key("12 Main St"))]
 
 
-def test_who_has_no_double_any_more_gets_the_key_of_the_door(parts: Parts, old: Old, clock: Clock) -> None:
+def test_who_has_no_double_any_more_is_told_apart_from_nobody(parts: Parts, old: Old, clock: Clock) -> None:
     rejudge(parts.db, clock.now)
     with parts.db.work() as tx:
-        tx.execute(sa.text("delete from recipients where address = '12 Main St'"))
+        tx.execute(sa.text("delete from recipients where address like '12 Main%' and address_rules > 0"))
         assert drop_doubles(tx, old.people) == 0
-    oldest = "select address_rules, address_key from recipients where address = '12 Main Street'"
-    assert rows(parts, oldest) == [(1, new_key("12 Main St"))]
+    left = "select address_rules, address_key, told_apart from recipients where address like '12 Main%'"
+    assert rows(parts, left) == [(1, new_key("12 Main St"), "")]
+
+
+def bar(parts: Parts, old: Old, street: str) -> None:
+    with parts.db.work() as tx:
+        insert = PERSON.replace("%(", ":").replace(")s", "")
+        tx.execute(
+            sa.text(insert),
+            {"account": old.account, "list": old.barred, "street": street, "key": new_key(street)},
+        )
+
+
+def test_who_is_barred_at_a_door_is_barred_under_both_spellings(parts: Parts, old: Old, clock: Clock) -> None:
+    bar(parts, old, "12 Main St")
+    materialise(parts.db, old.listed, now=clock.now())
+    listed = {street: (status, why) for street, status, why in pieces_of(parts, old.listed)}
+    assert listed["12 Main Street"] == listed["12 Main St"] == ("Failed", SUPPRESSED)
+
+
+def test_both_of_a_door_are_erased(parts: Parts, old: Old, clock: Clock) -> None:
+    rejudge(parts.db, clock.now)
+    with parts.db.work() as tx:
+        whom = whom_of({"address": "12 Main Str, Austin, TX 78701"})  # as neither of them is spelt
+        done = erase(tx, parts.sealer, Tenant(old.account), whom, now=clock.now())
+    assert done.erased["recipients"] == 2
+    assert rows(parts, "select address from recipients where address like '12 Main%'") == []
+
+
+def test_an_erasure_is_not_done_until_all_are_known_by_their_doors(
+    parts: Parts, old: Old, clock: Clock
+) -> None:
+    """Nobody has looked yet who of the old rows lives there: 12 Main Street has another key."""
+    with parts.db.work() as tx:
+        erase(tx, parts.sealer, Tenant(old.account), whom_of(MAIN_ST), now=clock.now())
+    clock.advance(seconds=SECOND_PASS.seconds + 1)
+    finishing.finish(parts.db, parts.sealer, parts.shelf.store, now=clock.now())
+    assert rows(parts, "select done_at from erasures") == [(None,)]
+    assert rows(parts, "select address from recipients where address like '12 Main%'") != []
+    rejudge(parts.db, clock.now)
+    finishing.finish(parts.db, parts.sealer, parts.shelf.store, now=clock.now())
+    assert rows(parts, "select done_at is not null from erasures") == [(True,)]
+    assert rows(parts, "select address from recipients where address like '12 Main%'") == []
+
+
+def test_a_double_can_be_changed(parts: Parts, old: Old, clock: Clock) -> None:
+    """By its own id, and by whoever sends rows to the list: it is told apart all the same."""
+    rejudge(parts.db, clock.now)
+    holder = KeyHolder(old.people, Tenant(old.account), b"digest")
+    [(double,)] = rows(parts, "select id from recipients where address_rules < 0")
+    with parts.db.work() as tx:
+        tx.execute(sa.text("update mailing_lists set key_digest = 'digest' where id = :l"), {"l": old.people})
+        tx.execute(sa.text("update recipients set email = 'j' || id || '@example.com'"))
+    with parts.db.transaction(Tenant(old.account)) as tx:
+        changed = change_recipient(tx, double, {"name": "Jo Roe"}, clock=clock.now)
+        assert changed.person.name == "Jo Roe"
+        with pytest.raises(Invalid) as refused:
+            change_recipient(tx, double, {"address": "PO Box 7"}, clock=clock.now)
+        assert "address" in refused.value.fields
+        said = [{"email": f"j{double}@example.com", "phone": "1"}, {**MAIN_PARTS, "phone": "2"}]
+        outcomes = take_in(tx, holder, [hook_rows.read(row) for row in said], source=None, clock=clock.now)
+        assert [outcome[0] for outcome in outcomes if isinstance(outcome, tuple)] == ["changed"] * 2
+    assert rows(parts, "select told_apart from recipients where id = :i", i=double) == [(f"double {double}",)]
+    assert rows(parts, "select count(*) from recipients where mailing_list_id = :l", l=old.people) == [(5,)]
 
 
 def test_suppression_holds_though_nobody_was_judged_yet(parts: Parts, old: Old, clock: Clock) -> None:
@@ -196,7 +271,12 @@ def test_suppression_holds_though_nobody_was_judged_yet(parts: Parts, old: Old, 
     materialise(parts.db, old.listed, now=clock.now())
     listed = {street: (status, why) for street, status, why in pieces_of(parts, old.listed)}
     assert listed["9 Oak Ave"] == ("Failed", SUPPRESSED)
-    assert [status for status, _ in listed.values()].count("Processing") == 4
+    # Two of the list are one door, which gets one piece.
+    assert [status for status, _ in listed.values()].count("Processing") == 3
+    assert (listed["12 Main Street"], listed["12 Main St"]) == (
+        ("Processing", None),
+        ("Failed", SAME_ADDRESS),
+    )
     review.sweep(parts.press, now=clock.now())
     assert pieces_of(parts, old.inline) == [
         ("9 Oak Ave", "Failed", SUPPRESSED),
@@ -261,6 +341,7 @@ def test_what_lies_in_a_batch_is_made_again_to_the_byte(build: Build, clock: Clo
     )
     with parts.db.work() as tx:
         tx.execute(as_before)
+        tx.execute(NOT_BEGUN)
     end_review(parts, order)
     with parts.db.work() as tx:
         [batch_id] = pool(parts, tx, order)
@@ -269,11 +350,11 @@ def test_what_lies_in_a_batch_is_made_again_to_the_byte(build: Build, clock: Clo
     rejudge(parts.db, clock.now)
     with parts.db.work() as tx:
         batch, pieces = read_batch(tx, batch_id), item_rows(tx, order)
-    assert {(row.standard, row.deliverability) for row in pieces} == {(None, "deliverable")}
     assert not any(row.address_key.startswith("old") for row in pieces)
     again = remade(parts.press, batch)
     assert {f"batches/{batch_id}/{name}": data for name, data in again.items()} == made
     assert b"12 Main Street" in again["manifest.csv"]
+    assert [(row.standard, row.deliverability) for row in pieces] == [(None, "deliverable")] * 2
 
 
 def test_a_waiting_order_is_printed_by_the_new_rules(build: Build, clock: Clock) -> None:
@@ -282,6 +363,7 @@ def test_a_waiting_order_is_printed_by_the_new_rules(build: Build, clock: Clock)
     order = place(parts, who, [person(address="12 Main Street")])
     with parts.db.work() as tx:
         tx.execute(sa.text("update items set standard = null, deliverability = null, address_rules = null"))
+        tx.execute(NOT_BEGUN)
     clock.advance(seconds=10)
     review.sweep(parts.press, now=clock.now())
     with parts.db.work() as tx:

@@ -22,7 +22,7 @@ from quillpost.orders.records import Order
 from quillpost.orders.replaying import resolve_again
 from quillpost.parts import Parts
 from quillpost.privacy import finishing, forgetting
-from quillpost.privacy.retention import ELSEWHERE, RULES
+from quillpost.privacy.retention import ELSEWHERE, RULES, Step
 
 DOCS = Path(__file__).parents[2] / "docs"
 OTHERS = {"procrastinate_events", "procrastinate_workers", "procrastinate_periodic_defers", "alembic_version"}
@@ -213,6 +213,26 @@ def test_what_is_too_much_for_one_step_goes_in_several(
     clock.advance(days=31)
     forget(parts, keep_visits_days=30)
     assert count(parts, "visits") == 0
+
+
+def test_a_step_goes_on_after_what_the_last_one_left(parts: Parts, clock: Clock, order: Order) -> None:
+    [rule] = [rule for rule in RULES if rule.table == "facts"]
+    with parts.db.work() as tx:
+        tx.execute(sa.text("delete from fact_queue"))
+        ids = [fact.id for fact in fact_rows(tx, order)]
+        tx.execute(sa.text("insert into fact_queue values (:id)"), {"id": ids[1]})
+    assert rule.forget is not None
+    step = Step(before=clock.now() + timedelta(days=99), most=2, now=clock.now())
+    seen = []
+    with parts.db.work() as tx:
+        while rule.forget(tx, step):
+            seen.append(step.after)
+        assert [fact.id for fact in fact_rows(tx, order)] == [ids[1]]
+    left = [*ids[:1], *ids[2:]]
+    assert (seen, step.until) == (
+        [left[min(end, len(left)) - 1] for end in range(2, len(left) + 2, 2)],
+        ids[-1],
+    )
 
 
 def test_the_time_of_a_stored_send_is_what_is_set(build: Build, clock: Clock) -> None:

@@ -17,10 +17,14 @@ from quillpost.audience.address_verdicts import LACKS_UNIT, MOVED_AWAY, NOT_DELI
 from quillpost.audience.rules import SUPPRESSED
 from quillpost.audience.verifying import VERIFY
 from quillpost.cli.address_checks import check_addresses
+from quillpost.database import Tenant
 from quillpost.fulfilment import production, review
 from quillpost.orders.materialising import materialise
 from quillpost.orders.verified_pieces import verify
 from quillpost.parts import Parts
+from quillpost.privacy import do_not_mail
+from quillpost.privacy.erasing import erase
+from quillpost.privacy.whom import whom_of
 
 WAIT = 600
 MAIN, ELM, OAK, PINE, ASH = (f"12 {name} St" for name in ("Main", "Elm", "Oak", "Pine", "Ash"))
@@ -163,6 +167,102 @@ def test_who_moved_to_a_barred_address_is_not_mailed(
     with parts.db.work() as tx:
         found = [(row.status, row.failure) for row in item_rows(tx, order)]
     assert found == [("Failed", SUPPRESSED), ("Processing", None)]
+
+
+NEW_HOME = {"address": "9 New Road", "city": "Dallas", "province": "TX", "postal_code": "75201"}
+
+
+def found_in(parts: Parts, order_id: int) -> list[tuple[str, str, str | None]]:
+    query = sa.text("select name, status, failure from items where order_id = :o order by id")
+    with parts.db.work() as tx:
+        return [tuple(row) for row in tx.execute(query, {"o": order_id})]
+
+
+@pytest.mark.parametrize("is_barred_first", [True, False])
+def test_who_moved_before_the_order_is_not_mailed_at_a_barred_address(
+    parts: Parts, clock: Clock, sender: Caller, house: VerifyHouse, is_barred_first: bool
+) -> None:
+    """Their list was verified, so the order's piece has the new address from the first."""
+    listed = make_list(parts, sender, [person(address=PINE), person(address=MAIN)])
+    verified(parts)
+    if is_barred_first:
+        make_list(parts, sender, [NEW_HOME], suppresses=True)
+    order = make_order(parts, sender, listed, return_address="1 Elm St")
+    materialise(parts.db, order, now=clock.now())
+    verified(parts)
+    if not is_barred_first:
+        make_list(parts, sender, [NEW_HOME], suppresses=True)
+    with parts.db.work() as tx:
+        late = tx.execute(sa.text("select count(*) from suppressed_items(:o)"), {"o": [order]}).scalar_one()
+    assert (found_in(parts, order)[0][1:], late) == (
+        (("Failed", SUPPRESSED), 0) if is_barred_first else (("Processing", None), 1)
+    )
+    assert found_in(parts, order)[1][1] == "Processing"
+
+
+def test_who_moved_and_is_given_another_address_is_known_there_no_more(
+    parts: Parts, clock: Clock, sender: Caller, house: VerifyHouse
+) -> None:
+    make_list(parts, sender, [person(address=PINE)])
+    verified(parts)
+    moved = sa.text("select moved_key is not null from recipients")
+    with parts.db.work() as tx:
+        assert tx.execute(moved).scalar_one()
+        tx.execute(sa.text("update recipients set address_key = 'another', standard[1] = '12 ELM ST'"))
+        assert not tx.execute(moved).scalar_one()
+
+
+def test_whoever_holds_a_piece_that_followed_them_bars_where_it_went(
+    parts: Parts, clock: Clock, sender: Caller, house: VerifyHouse
+) -> None:
+    order = place(parts, sender, [person(address=PINE)])
+    verified(parts)
+    with parts.db.work() as tx:
+        tx.execute(sa.text("update items set code = 'ABCDEFGH'"))
+        [piece] = item_rows(tx, order)
+        do_not_mail.ask(tx, piece.code, now=clock.now())
+    do_not_mail.take_in(parts.db, parts.sealer, clock=clock.now)
+    with parts.db.work() as tx:
+        barred = tx.execute(sa.text("select address, city, address_key from recipients")).one()
+    assert tuple(barred) == ("9 NEW RD", "DALLAS", piece.moved_key)
+    # Who asks to be erased there is found, too.
+    with parts.db.work() as tx:
+        whom = whom_of({"address": "9 New Road, Dallas, TX 75201"})
+        assert erase(tx, parts.sealer, Tenant(sender.account_id), whom, now=clock.now()).erased["items"] == 1
+
+
+def test_who_moved_away_does_not_stand_for_who_moved_in(
+    parts: Parts, clock: Clock, sender: Caller, house: VerifyHouse
+) -> None:
+    one = make_list(parts, sender, [person(address=ASH)])
+    verified(parts)
+    house.knows = {}
+    two = make_list(parts, sender, [person(address=ASH, name="New Tenant")])
+    verified(parts)
+    order = make_order(parts, sender, one, two)
+    materialise(parts.db, order, now=clock.now())
+    assert found_in(parts, order) == [
+        ("Jane Doe", "Failed", MOVED_AWAY), ("New Tenant", "Processing", None),
+    ]  # fmt: skip
+
+
+def test_an_address_that_is_found_for_two_is_given_to_one(
+    build: Build, clock: Clock, house: VerifyHouse
+) -> None:
+    parts = build(**READY, **house.settings, verifier_appends=True)
+    who = open_account(parts, mode="live")
+    for name in ("a", "b"):
+        house.finds[f"{name}@example.com"] = place_of("12 OAK ST")
+    house.finds["c@example.com"] = place_of("12 MAIN ST")
+    house.finds["d@example.com"] = place_of("9 NEW RD")
+    make_list(parts, who, [*({"email": f"{name}@example.com"} for name in "abcd"), NEW_HOME])
+    verified(parts)
+    with parts.db.work() as tx:
+        found = tx.execute(sa.text("select address, standard[1] from recipients order by id")).all()
+    assert [tuple(row) for row in found] == [
+        ("12 OAK ST", "12 OAK ST"), (None, None), ("12 MAIN ST", "12 MAIN ST"), (None, None),
+        ("9 New Road", "9 NEW RD"),
+    ]  # fmt: skip
 
 
 def test_an_order_of_which_too_much_does_not_arrive_waits_for_an_operator(

@@ -8,7 +8,8 @@ import hashlib
 import json
 import re
 import tempfile
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import IO, Any
 
@@ -26,7 +27,10 @@ from quillpost.kit.errors import Invalid, Unavailable
 
 TAKES_FILE = re.compile(r"/api/v2/(?:mailing-lists/[^/]+/import|imports/preview)")
 AT_ONCE = 8
-"""Such bodies on their way to the disk of one process."""
+"""Such bodies in one process, from their first byte until they are answered: fewer than the gate has room
+for, so that other calls always pass."""
+SHARE = 2
+"""Of these, how many may be of one account."""
 PIECE = 1_000_000
 LONGEST_FIELD = 100_000
 MOST_FIELDS = 20
@@ -44,7 +48,7 @@ CUT = "The form cannot be read: it ends too early."
 
 
 def takes_file(scope: Scope) -> bool:
-    return scope["method"] == "POST" and TAKES_FILE.fullmatch(scope["path"]) is not None
+    return scope.get("method") == "POST" and TAKES_FILE.fullmatch(scope["path"]) is not None
 
 
 @dataclass(slots=True)
@@ -62,6 +66,7 @@ class Upload:
 
     body: IO[bytes]
     content_type: str
+    _leave: Callable[[], None]
     _uploaded: Uploaded | None = None
     _files: list[IO[bytes]] = field(default_factory=list)
 
@@ -82,6 +87,7 @@ class Upload:
     def close(self) -> None:
         for file in (self.body, *self._files):
             file.close()
+        self._leave()
 
     def _taken_apart(self) -> Uploaded:
         kind, options = parse_options_header(self.content_type)
@@ -181,29 +187,41 @@ class _Form:
 
 
 class Landing:
-    """Where such bodies come down, not too many at once."""
+    """Where such bodies come down, not too many at once, nor too many of one account."""
 
     def __init__(self, *, largest: int) -> None:
         self._largest = largest
-        self._under_way = 0
+        self._under_way: Counter[int] = Counter()
 
     async def whole(self, scope: Scope, receive: Receive) -> Upload:
         """The body on disk, cut off at the limit whatever length it claims to have."""
         declared = whole_number(Headers(scope=scope).get("content-length", "")) or 0
         if declared > self._largest:
             raise self._too_large()
-        if self._under_way >= AT_ONCE:
-            raise Unavailable("Too many files arrive at once. Send this one again in a moment.")
-        self._under_way += 1
+        leave = self._enter(scope["state"]["who"].account_id)
         file = tempfile.TemporaryFile()  # noqa: SIM115 (its upload closes it)
         try:
             await self._receive(file, receive, declared)
         except BaseException:
             file.close()
+            leave()
             raise
-        finally:
-            self._under_way -= 1
-        return Upload(file, Headers(scope=scope).get("content-type", ""))
+        return Upload(file, Headers(scope=scope).get("content-type", ""), leave)
+
+    def _enter(self, account_id: int) -> Callable[[], None]:
+        """Count one more; what is to be called when it is done with."""
+        if self._under_way[account_id] >= SHARE:
+            raise Unavailable(f"{SHARE} of your files are being read already. Send this one when they are.")
+        if self._under_way.total() >= AT_ONCE:
+            raise Unavailable("Too many files arrive at once. Send this one again in a moment.")
+        self._under_way[account_id] += 1
+
+        def leave() -> None:
+            self._under_way[account_id] -= 1
+            if not self._under_way[account_id]:
+                del self._under_way[account_id]
+
+        return leave
 
     async def _receive(self, file: IO[bytes], receive: Receive, declared: int) -> None:
         size, waiting = 0, bytearray()

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from quillpost.database import Database
 from quillpost.kit.times import Clock
 from quillpost.ports import AddressAnswer, AddressVerifier, AskedAddress, AskedPerson, PostalParts
-from quillpost.postal.judging import DELIVERABLE, DOUBTFUL, UNDELIVERABLE
+from quillpost.postal.judging import DELIVERABLE, DOUBTFUL, HOME, PARTS, UNDELIVERABLE, judge
 
 NOT_DELIVERED_TO = "The postal service does not deliver to this address."
 LACKS_UNIT = "The postal service knows this building, but the apartment or suite is missing."
@@ -33,17 +33,17 @@ LEASE = timedelta(minutes=2)
 
 _KEEP = sa.text(
     """
-    insert into address_verdicts (address_key, mover, dpv, deliverability, standard, reasons, has_moved,
+    insert into address_verdicts (address_key, mover, dpv, deliverability, standard, reasons, moved_key,
                                   answered_at, expires_at)
-    select key, mover, dpv, deliverability, texts_of(standard), texts_of(reasons), has_moved, :now,
+    select key, mover, dpv, deliverability, texts_of(standard), texts_of(reasons), moved_key, :now,
            case when deliverability is null then :asked_again else :expires end
       from unnest(cast(:keys as text[]), cast(:movers as bytea[]), cast(:dpvs as text[]),
                   cast(:verdicts as text[]), cast(:standards as text[]), cast(:reasons as text[]),
-                  cast(:moved as boolean[]))
-           as said (key, mover, dpv, deliverability, standard, reasons, has_moved)
+                  cast(:moved as text[]))
+           as said (key, mover, dpv, deliverability, standard, reasons, moved_key)
     on conflict (address_key, mover) do update
        set dpv = excluded.dpv, deliverability = excluded.deliverability, standard = excluded.standard,
-           reasons = excluded.reasons, has_moved = excluded.has_moved,
+           reasons = excluded.reasons, moved_key = excluded.moved_key,
            answered_at = excluded.answered_at, expires_at = excluded.expires_at
     """
 )
@@ -52,6 +52,19 @@ _FORGET_EXPIRED = sa.text("delete from address_verdicts where expires_at <= :now
 
 HOLDS = """v.address_key = {key} and v.mover = mover_of({who}.name, {who}.company) and v.expires_at > :now"""
 """Which verdict is about a row: `key` is its address's, `who` the row."""
+
+FITS = """
+    ({row}.standard, {row}.moved_key, {row}.deliverability, {row}.reasons) is not distinct from
+    (coalesce(v.standard, {row}.standard),
+     case when v.standard is null then {row}.moved_key else v.moved_key end, v.deliverability, v.reasons)
+"""
+"""Whether a row is as its verdict has it; else it takes these over."""
+
+TAKE_OVER = """
+    standard = coalesce(v.standard, {row}.standard),
+    moved_key = case when v.standard is null then {row}.moved_key else v.moved_key end,
+    deliverability = v.deliverability, reasons = v.reasons
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +76,13 @@ class Verdict:
     reasons: tuple[str, ...] = ()
     dpv: str | None = None
     has_moved: bool = False
+
+    @property
+    def moved_key(self) -> str | None:
+        """The key of the address that they have moved to: what bars that one bars them."""
+        if not self.has_moved or self.standard is None:
+            return None
+        return judge(dict(zip(PARTS, self.standard, strict=True)), HOME).key
 
 
 class Question(NamedTuple):
@@ -142,7 +162,7 @@ def _keep(means: Verifying, asked: Sequence[Question], verdicts: Sequence[Verdic
                 "verdicts": [verdict.deliverability for _, verdict in said],
                 "standards": [_json(verdict.standard) for _, verdict in said],
                 "reasons": [_json(verdict.reasons) for _, verdict in said],
-                "moved": [verdict.has_moved for _, verdict in said],
+                "moved": [verdict.moved_key for _, verdict in said],
                 "now": now,
                 "expires": now + means.valid_for,
                 "asked_again": now + min(NO_ANSWER_LASTS, means.valid_for),

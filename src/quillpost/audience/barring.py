@@ -2,7 +2,10 @@
 
 from quillpost.audience.rules import BY_EMAIL, Person
 
-BARS_NOBODY = "On a suppression list an address needs its ZIP code (abroad its city): or give an email."
+BARS_NOBODY = (
+    "On a suppression list an address needs its ZIP code (abroad its city) and a house number or a box: or"
+    " give an email."
+)
 BARS_BY_EMAIL = "This suppression list bars by e-mail: give an email, or use a list that bars by address."
 
 

@@ -44,9 +44,12 @@ _CHANGED = (*PERSON, *CUSTOM, *JUDGED, "told_apart")
 _DATES = ("dob", "anniversary")
 _ARRAYS = ("standard", "reasons")
 """Arrays of arrays cannot be taken apart as others are: these come as JSON."""
-_NEW = [
-    f"{name} = " + (f"texts_of(given.{name})" if name in _ARRAYS else f"given.{name}") for name in _CHANGED
-]
+# A double at its door goes on to be told apart by its id.
+_GIVEN = {name: f"texts_of(given.{name})" for name in _ARRAYS} | {
+    "told_apart": "case when r.address_rules < 0 and r.address_key = given.address_key then r.told_apart"
+    " else given.told_apart end"
+}
+_NEW = [f"{name} = {_GIVEN.get(name, f'given.{name}')}" for name in _CHANGED]
 _CHANGE = sa.text(
     f"""
     update recipients r
@@ -207,7 +210,7 @@ class _Entries:
         self._into = into
         self._shared = shared
         self.all: list[Entry] = []
-        self._by_key: dict[tuple[str, str], Entry] = {}
+        self._by_key: dict[tuple[str, str], dict[int, Entry]] = defaultdict(dict)
         self._by_email: dict[str, _Namesakes] = defaultdict(_Namesakes)
         for one in known:
             entry = Entry(one.id, one.person, one.person)
@@ -244,8 +247,8 @@ class _Entries:
         return Result.ADDED, entry
 
     def _meant(self, person: Person) -> Entry | Refusal | None:
-        if person.address_key is not None and (entry := self._by_key.get(self._door(person))):
-            return entry
+        if person.address_key is not None and (here := self._by_key[self._door(person)]):
+            return next(iter(here.values()))
         email = _email_key(person)
         same_email = self._by_email[email]
         unaddressed = next(iter(same_email.unaddressed.values()), None)
@@ -269,14 +272,14 @@ class _Entries:
 
     def _note(self, entry: Entry) -> None:
         if entry.person.address_key is not None:
-            self._by_key[self._door(entry.person)] = entry
+            self._by_key[self._door(entry.person)][id(entry)] = entry
         if entry.person.email is not None:
             for place in self._by_email[_email_key(entry.person)].places(entry.person):
                 place[id(entry)] = entry
 
     def _forget(self, entry: Entry) -> None:
         if entry.person.address_key is not None:
-            del self._by_key[self._door(entry.person)]
+            del self._by_key[self._door(entry.person)][id(entry)]
         if entry.person.email is not None:
             for place in self._by_email[_email_key(entry.person)].places(entry.person):
                 del place[id(entry)]

@@ -7,14 +7,13 @@ whoever follows a list by the dates of its changes misses none.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 import sqlalchemy as sa
 
 from quillpost.audience import rules
-from quillpost.audience.barring import BARS_BY_EMAIL as BARS_BY_EMAIL
-from quillpost.audience.barring import BARS_NOBODY as BARS_NOBODY
 from quillpost.audience.barring import in_vain
-from quillpost.audience.lists import UNKNOWN_LIST, MailingList, lock_lists
+from quillpost.audience.lists import REQUESTS_ALONE, UNKNOWN_LIST, MailingList, lock_lists
 from quillpost.audience.recipients import (
     Recipient,
     columns_of,
@@ -88,12 +87,20 @@ def change_recipient(
     if known.mailing_list_id not in lists:
         raise Conflict("Someone else moved this recipient at this moment. Try again.", retry_after=1)
     into = _required(lists, mailing_list_id or known.mailing_list_id)
-    _require_barring(into, person)
+    if not into.keeps_requests or into.id != known.mailing_list_id:
+        _require_barring(into, person)
     door = _door(into, person)
-    if door != _door(lists[known.mailing_list_id], known.person) and _there(tx, [(into, person)]):
-        raise Invalid({"address": [ALREADY_THERE]})
-    place = {"mailing_list_id": into.id, "sub_account_id": into.sub_account_id, "updated_at": clock()}
-    update_recipient(tx, recipient_id, columns_of(person) | place | {"told_apart": door[2]})
+    place: dict[str, Any] = {
+        "mailing_list_id": into.id,
+        "sub_account_id": into.sub_account_id,
+        "updated_at": clock(),
+    }
+    # Whoever stays at their door may be a double there, and goes on to be told apart by their id.
+    if door != _door(lists[known.mailing_list_id], known.person):
+        if _there(tx, [(into, person)]):
+            raise Invalid({"address": [ALREADY_THERE]})
+        place["told_apart"] = door[2]
+    update_recipient(tx, recipient_id, columns_of(person) | place)
     return read_recipient(tx, recipient_id)
 
 
@@ -127,7 +134,10 @@ def _judge(list_id: int | None, row: Row, lists: Mapping[int, MailingList]) -> J
 
 
 def barring_fault(into: MailingList, person: Person) -> tuple[str, str] | None:
-    """The field, and what to do about it, of someone who would be on a suppression list in vain."""
+    """The field, and what to do about it, of someone who would be on a suppression list in vain, or on the
+    list of those who asked for it themselves."""
+    if into.keeps_requests:
+        return "mailing_list_id", REQUESTS_ALONE
     return in_vain(into.suppress_by if into.is_suppression_list else None, person)
 
 

@@ -17,6 +17,11 @@ from quillpost.kit.paging import Page, PageRequest
 
 UNKNOWN_LIST = "Mailing List Does Not Exist"
 
+REQUESTS_ALONE = (
+    "The service keeps on this list whoever asked for no more mail. To bar others, put them on a suppression"
+    " list of your own: make one with is_suppression_list."
+)
+
 
 @dataclass(frozen=True, slots=True)
 class MailingList:

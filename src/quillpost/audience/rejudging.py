@@ -1,8 +1,9 @@
 """Addresses that an older release judged, or nobody, are judged by the rules of this one.
 
 A job goes through all rows in portions; whoever is about to mail to a list, or to let an order go, has its
-rows judged first. Nobody is removed: where two of a list turn out to be one door, one of them has its key and
-the other keeps the one it had, until the list's owner has doubles removed.
+rows judged first. Nobody is removed: where two of a list turn out to be one door, both have its key, so that
+whatever holds for the door holds for both. One is told apart by its id, until the list's owner has doubles
+removed.
 """
 
 import json
@@ -67,7 +68,8 @@ NEW = """
 """
 """What was found out about rows, as the tables that `written` makes."""
 
-# A key that another has, or that an older one here gets, is not for this one. The lists are in our hands.
+# At a door that another has, or that an older one here gets, this one is a double. The lists are in our
+# hands.
 _WRITE = sa.text(
     f"""
     with new as (
@@ -87,8 +89,8 @@ _WRITE = sa.text(
     update recipients r
        set surname = new.surname, standard = texts_of(new.standard), deliverability = new.deliverability,
            reasons = texts_of(new.reasons),
-           address_key = case when new.is_double then r.address_key else new.key end,
-           told_apart = case when new.is_double then r.told_apart else new.apart end,
+           address_key = new.key, moved_key = null,
+           told_apart = case when new.is_double then 'double ' || r.id else new.apart end,
            address_rules = cast(:rules as integer) * case when new.is_double then -1 else 1 end
       from judged new where r.id = new.id
     """
@@ -187,7 +189,7 @@ def go_on(tx: Tx, name: str, rows: Sequence[sa.Row[Any]], *, now: datetime) -> N
 
 def take_doors(tx: Tx, list_id: int) -> int:
     """Of those of this list, which is in the caller's hands, who turned out to be at one door the oldest
-    stays, and has its key; how many were removed. Who has no double any more gets the key of the door too."""
+    stays; how many were removed. Who has no double any more is told apart from nobody."""
     rows = tx.execute(_DOUBLES, {"list": list_id}).all()
     if not rows:
         return 0
@@ -217,7 +219,8 @@ def written(rows: Sequence[sa.Row[Any]]) -> dict[str, Any]:
 
 
 def _judged(row: Mapping[Any, Any]) -> Judged:
-    return judge({name: row[name] for name in PARTS}, row["country"] or HOME, email=row["email"])
+    parts = {name: row[name] for name in PARTS}
+    return judge(parts, row["country"] or HOME, email=row["email"], name=row["name"])
 
 
 def _write(tx: Tx, rows: Sequence[sa.Row[Any]]) -> None:

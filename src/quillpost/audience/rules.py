@@ -4,11 +4,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
+from operator import itemgetter
 from typing import Any
 
 from quillpost.kit.errors import Invalid
+from quillpost.postal.canada import CANADA, is_canadian, taken_apart_in_canada
 from quillpost.postal.cities import restored_zip
 from quillpost.postal.countries import COUNTRIES
+from quillpost.postal.country_names import country_code
 from quillpost.postal.judging import (
     DELIVERABLE,
     HOME,
@@ -29,9 +32,14 @@ TEXTS = (
     "email", "phone", *CUSTOM,
 )  # fmt: skip
 LONGEST = 300
+ONE_LINE = frozenset({"name", "company", "city"})
+"""Texts that a line end or a tab within is a space of."""
 
 HOME_NAMES = {"US", "USA", "UNITED STATES", "UNITED STATES OF AMERICA"}
 EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
+
+APART = "Outside the US and Canada give city and postal_code apart."
+IN_CANADA = "An address needs a city, or write it whole on one line: 123 Main St, Toronto, ON M5V 2T6."
 
 ADDRESS = ("address", "address2", "city", "province", "postal_code", "country")
 
@@ -158,8 +166,8 @@ def changed(known: Person, given: Row) -> Person:
     """
     alone = {part: (given.get(part) or "").strip() or None for part in ADDRESS}
     is_apart = any(alone[part] for part in ("city", "province", "postal_code"))
-    if not is_apart and _country(alone["country"], "", {}) == HOME:
-        _split_one_line(alone)
+    if not is_apart and _split_one_line(alone, _country(alone["country"], "", {})) == CANADA:
+        alone["country"] = CANADA
     is_whole = not is_apart and alone["city"] is not None
     return examine_one({**written(known), **given, **(alone if is_whole else {})})
 
@@ -201,29 +209,27 @@ def whereabouts(row: Row) -> Whereabouts:
     country = _country(given["country"], "", faults)
     if faults:
         raise Invalid(faults)
+    country = _split_one_line(given, country)
     if country == HOME:
-        _split_one_line(given)
         given["province"] = state_code(given["province"] or "") or given["province"]
     named = {name: given[name] for name in ("city", "province")}
     named["country"] = country if given["country"] else None
     key = judge(given, country).key or "||"
+    is_door = given["postal_code"] is not None and not key.endswith(NO_PLACE)
+    if not is_door:
+        named["postal_code"] = given["postal_code"]
     return Whereabouts(
         street=street_of(key),
         unit=unit_of(key),
-        address_key=key if given["postal_code"] else None,
+        address_key=key if is_door else None,
         parts={name: text for name, text in named.items() if text is not None},
     )
 
 
 def _person(row: Row, prefix: str, faults: Faults, *, may_lack: bool = False) -> Person:
-    given = {name: (row.get(name) or "").strip() or None for name in TEXTS}
-    for name, text in given.items():
-        if text is not None and len(text) > LONGEST:
-            faults[f"{prefix}{name}"] = [f"At most {LONGEST} characters, please."]
-            given[name] = text[:LONGEST]  # the patterns below take long over long texts
+    given = _texts(row, prefix, faults)
     country = _country(given["country"], prefix, faults)
-    if country == HOME:
-        _split_one_line(given)
+    country = _split_one_line(given, country)
     if given["email"] and not EMAIL.fullmatch(given["email"]):
         faults[f"{prefix}email"] = ["This is not an e-mail address."]
     if given["address"] is None:
@@ -232,16 +238,22 @@ def _person(row: Row, prefix: str, faults: Faults, *, may_lack: bool = False) ->
     elif country == HOME:
         _check_home(given, prefix, faults, may_lack=may_lack)
     elif given["city"] is None and not may_lack:
-        faults[f"{prefix}city"] = ["An address needs a city."]
-    judged = judge(given, country, email=given["email"])
+        faults[f"{prefix}city"] = [IN_CANADA if country == CANADA else APART]
+    judged = judge(given, country, email=given["email"], name=given["name"])
     return Person(
-        **{name: given[name] for name in TEXTS[:7]},
+        name=given["name"],
+        company=given["company"],
+        address=given["address"],
+        address2=given["address2"],
+        city=given["city"],
+        province=given["province"],
+        postal_code=given["postal_code"],
         country=country,
         email=given["email"],
         phone=given["phone"],
         dob=_day(row.get("dob"), f"{prefix}dob", faults),
         anniversary=_day(row.get("anniversary"), f"{prefix}anniversary", faults),
-        custom=tuple(given[name] for name in CUSTOM),
+        custom=_custom_of(given),
         surname=surname_of(given["name"]),
         address_key=judged.key,
         standard=judged.standard,
@@ -250,22 +262,62 @@ def _person(row: Row, prefix: str, faults: Faults, *, may_lack: bool = False) ->
     )
 
 
+_UNSAID: dict[str, str | None] = dict.fromkeys(TEXTS)
+_custom_of = itemgetter(*CUSTOM)
+
+
+def _texts(row: Row, prefix: str, faults: Faults) -> dict[str, str | None]:
+    """Every text, stripped; None where there is none. A million rows of a file come by here."""
+    given = _UNSAID.copy()
+    for name, written in row.items():
+        if written and name in given and (text := written.strip()):
+            if len(text) > LONGEST:
+                faults[f"{prefix}{name}"] = [f"At most {LONGEST} characters, please."]
+                text = text[:LONGEST]  # patterns take long over long texts
+            if name in ONE_LINE and not text.isprintable():
+                text = " ".join(text.split())
+            given[name] = text
+    return given
+
+
 def _country(text: str | None, prefix: str, faults: Faults) -> str:
     if text is None or text.upper().replace(".", "") in HOME_NAMES:
         return HOME
-    if text.upper() not in COUNTRIES:
+    code = country_code(text).upper()
+    if code not in COUNTRIES:
         faults[f"{prefix}country"] = ["Use a two-letter country code such as US or CA."]
-    return text.upper()
+    return code
 
 
-def _split_one_line(given: dict[str, str | None]) -> None:
-    """An address given whole on one line is taken apart; parts given beside it win."""
-    if given["address"] is None or given["city"] or given["postal_code"]:
-        return
-    given |= taken_apart(given["address"]) or {}
+def _split_one_line(given: dict[str, str | None], country: str) -> str:
+    """An address given whole on one line is taken apart; parts given beside it win. The country is the one
+    that is said, or that the line ends with."""
+    if given["address"] is None or given["city"] or given["postal_code"] or country not in (HOME, CANADA):
+        return country
+    if country == HOME and (parts := taken_apart(given["address"])) is not None:
+        given |= parts
+        return HOME
+    if (found := taken_apart_in_canada(given["address"])) is not None:
+        parts, names_it = found
+        if country == CANADA or (given["country"] is None and names_it):
+            given |= parts
+            return CANADA
+    return country
+
+
+def _is_canadian(given: Row) -> bool:
+    """Whether an address without a country is certainly not at home."""
+    if given["country"] is not None:
+        return False
+    whole = given["address"] and not given["city"] and taken_apart_in_canada(given["address"])
+    return bool(whole) or is_canadian(given["province"], given["postal_code"])
 
 
 def _check_home(given: dict[str, str | None], prefix: str, faults: Faults, *, may_lack: bool) -> None:
+    own = {name for name in ("city", "province", "postal_code") if given[name] is None}
+    if (own or state_code(given["province"] or "") is None) and _is_canadian(given):
+        faults[f"{prefix}country"] = ["This is an address in Canada: give country CA."]
+        return
     for name, what in (("city", "a city"), ("province", "a state"), ("postal_code", "a ZIP code")):
         if given[name] is None and not may_lack:
             faults[f"{prefix}{name}"] = [
@@ -278,10 +330,12 @@ def _check_home(given: dict[str, str | None], prefix: str, faults: Faults, *, ma
         given["province"] = code or given["province"]
     if given["postal_code"]:
         code = given["postal_code"]
-        whole = restored_zip(code, given["province"] or "", given["city"] or "") or code
-        if ZIP.fullmatch(whole) is None:
+        if ZIP.fullmatch(code) is None:
+            code = restored_zip(code, given["province"] or "", given["city"] or "") or code
+        if ZIP.fullmatch(code) is None:
             faults[f"{prefix}postal_code"] = ["A ZIP code has 5 digits, or 5-4."]
-        given["postal_code"] = written_zip(whole) if ZIP.fullmatch(whole) else code
+        else:
+            given["postal_code"] = written_zip(code)
 
 
 def _day(text: str | None, path: str, faults: Faults) -> date | None:

@@ -1,5 +1,6 @@
 """The people of all lists are verified once they are there, and again when answers have grown old."""
 
+import json
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
@@ -7,18 +8,18 @@ from typing import Any
 import sqlalchemy as sa
 
 from quillpost.audience.address_verdicts import (
+    FITS,
     FOUND_BY_EMAIL,
     HOLDS,
     LEASE,
+    TAKE_OVER,
     Question,
     Verifying,
     ask,
 )
 from quillpost.audience.lists import lock_lists
-from quillpost.audience.rules import JUDGED
 from quillpost.database import Database, Tx
 from quillpost.database.address_tables import address_passes, recipients_to_verify
-from quillpost.database.tables import recipients
 from quillpost.ports import AskedAddress, AskedPerson
 from quillpost.postal.judging import HOME, PARTS, judge, surname_of
 
@@ -48,13 +49,10 @@ _NEXT = sa.text(f"{_ASKED} where r.id > :last order by r.id limit :most")
 _APPLY = sa.text(
     f"""
     update recipients r
-       set standard = coalesce(v.standard, r.standard), deliverability = v.deliverability,
-           reasons = v.reasons, updated_at = :now
+       set {TAKE_OVER.format(row="r")}, updated_at = :now
       from address_verdicts v
      where r.id = any(:ids) and {HOLDS.format(key="r.address_key", who="r")}
-       and v.deliverability is not null and r.standard is not null
-       and (r.standard, r.deliverability, r.reasons)
-           is distinct from (coalesce(v.standard, r.standard), v.deliverability, v.reasons)
+       and v.deliverability is not null and r.standard is not null and not {FITS.format(row="r")}
     """
 )
 _FOUND = sa.text(
@@ -65,6 +63,28 @@ _FOUND = sa.text(
      order by r.id
     """
 )
+# An address that is on the list already is somebody's there, and stays so; of two who come to it one does.
+_FILL_IN = sa.text(
+    f"""
+    with new as (
+        select found.*, r.mailing_list_id,
+               row_number() over (partition by r.mailing_list_id, found.key order by found.id) as place
+          from unnest(cast(:ids as bigint[]), {", ".join(f"cast(:{name} as text[])" for name in PARTS)},
+                      cast(:surnames as text[]), cast(:keys as text[]), cast(:standards as text[]),
+                      cast(:verdicts as text[]), cast(:reasons as text[]))
+               as found (id, {", ".join(PARTS)}, surname, key, standard, deliverability, reasons)
+          join recipients r on r.id = found.id)
+    update recipients r
+       set {", ".join(f"{name} = new.{name}" for name in PARTS)}, country = '{HOME}', surname = new.surname,
+           address_key = new.key, standard = texts_of(new.standard), deliverability = new.deliverability,
+           reasons = texts_of(new.reasons), updated_at = :now
+      from new
+     where r.id = new.id and r.address is null and new.place = 1
+       and not exists (select from recipients o
+                        where o.mailing_list_id = new.mailing_list_id and o.address_key = new.key)
+    """
+)
+_SAYS_SO = sa.text("select set_config('app.verifying', 'yes', true)")
 _BEGIN_AGAIN = sa.text(
     """
     update address_passes set last_id = 0, begun_at = :now, done_at = null
@@ -123,6 +143,7 @@ def _portion(means: Verifying, *, changed: bool) -> bool:
         lock_lists(tx, {row.mailing_list_id for row in people})
         _settle(tx, ids, changed=changed, now=means.clock())
         if people:
+            tx.execute(_SAYS_SO)
             tx.execute(_APPLY, {"ids": ids, "now": means.clock()})
             _fill_in(tx, ids, now=means.clock())
     return bool(people)
@@ -149,19 +170,21 @@ def _settle(tx: Tx, ids: Sequence[int], *, changed: bool, now: datetime) -> None
 
 
 def _fill_in(tx: Tx, ids: Sequence[int], *, now: datetime) -> None:
-    """An address for whoever had none; one that is on the list already is somebody's there, and stays so."""
-    for row in tx.execute(_FOUND, {"ids": list(ids), "now": now}).all():
-        parts = dict(zip(PARTS, row.standard, strict=True))
-        judged = judge(parts, HOME, email=row.email)
-        there = sa.select(recipients.c.id).where(
-            recipients.c.mailing_list_id == row.mailing_list_id, recipients.c.address_key == judged.key
-        )
-        if tx.execute(there.limit(1)).first() is not None:
-            continue
-        reasons = [FOUND_BY_EMAIL, *judged.reasons]
-        known = (surname_of(row.name), judged.key, judged.standard, judged.deliverability, reasons)
-        tx.execute(
-            sa.update(recipients)
-            .where(recipients.c.id == row.id, recipients.c.address.is_(None))
-            .values(**parts, **dict(zip(JUDGED, known, strict=True)), country=HOME, updated_at=now)
-        )
+    """An address for whoever had none."""
+    rows = tx.execute(_FOUND, {"ids": list(ids), "now": now}).all()
+    if not rows:
+        return
+    places = [dict(zip(PARTS, row.standard, strict=True)) for row in rows]
+    judged = [
+        judge(parts, HOME, email=row.email, name=row.name) for row, parts in zip(rows, places, strict=True)
+    ]
+    found: dict[str, object] = {name: [parts[name] for parts in places] for name in PARTS}
+    found |= {
+        "ids": [row.id for row in rows],
+        "surnames": [surname_of(row.name) for row in rows],
+        "keys": [each.key for each in judged],
+        "standards": [json.dumps(each.standard) for each in judged],
+        "verdicts": [each.deliverability for each in judged],
+        "reasons": [json.dumps([FOUND_BY_EMAIL, *each.reasons]) for each in judged],
+    }
+    tx.execute(_FILL_IN, found | {"now": now})

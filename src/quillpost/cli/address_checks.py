@@ -1,8 +1,10 @@
 """What `quillpost doctor` sees of addresses: whether they can be verified, and which are yet to be judged."""
 
+from typing import Any
+
 import sqlalchemy as sa
 
-from quillpost.audience.rejudging import ADDRESS_RULES
+from quillpost.audience.rejudging import ADDRESS_RULES, NAMES
 from quillpost.cli.findings import Finding
 from quillpost.database import Tx
 from quillpost.database.address_tables import address_passes
@@ -32,12 +34,14 @@ def check_addresses(tx: Tx) -> Finding:
         since, trouble = asking.trouble_at.strftime("%Y-%m-%d %H:%M"), asking.trouble
         advice = "Mail goes on with our own verdicts. Look at QUILLPOST_VERIFIER and the service behind it."
         return Finding("addresses", "warning", f"not verified since {since}: {trouble}", advice)
-    todo = [
-        f"{name} to {row.until_id:,}: at {row.last_id:,}"
-        for name, row in passes.items()
-        if row.done_at is None or row.rules != ADDRESS_RULES
-    ]
+    todo = [said for name in sorted(NAMES) if (said := _left(name, passes.get(name)))]
     if todo:
-        what = f"those of an older release are judged again; {', '.join(sorted(todo))}"
+        what = f"those of an older release are judged again; {', '.join(todo)}"
         return Finding("addresses", "ok", what)
     return Finding("addresses", "ok", "all are judged by the rules of this release")
+
+
+def _left(name: str, row: sa.Row[Any] | None) -> str | None:
+    if row is None or row.rules != ADDRESS_RULES:
+        return f"{name}: not begun"
+    return None if row.done_at is not None else f"{name} to {row.until_id:,}: at {row.last_id:,}"

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from quillpost import wiring
+from quillpost.audience.export import harmless
 from quillpost.cli.ground import opened
 from quillpost.cli.progress import Progress
 from quillpost.database.lead_tables import lead_files, lead_sources
@@ -23,7 +24,6 @@ from quillpost.leads.sample import load_sample
 from quillpost.postal.countries import COUNTRIES
 
 FIELDS = ("lon", "lat", "number", "street", "unit", "city", "region", "postcode", "record_types")
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 leads = typer.Typer(help="Addresses for radius searches.", no_args_is_help=True)
 
@@ -160,7 +160,7 @@ def _refusals(file: Path) -> Iterator[Callable[[str, Iterable[Bad]], None]]:
 def _plain(value: str) -> str:
     """A value that no spreadsheet takes for a formula; numbers with a sign stay."""
     is_number = value.lstrip("+-").replace(".", "", 1).isdigit()
-    return f"'{value}" if value.startswith(FORMULA) and not is_number else value
+    return value if is_number else harmless(value)
 
 
 def _told(done: Imported) -> str:

@@ -1,7 +1,7 @@
 """Mailing lists from files, and back."""
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,8 +15,9 @@ from quillpost.accounts.service import find_account, tenant
 from quillpost.audience import export as exporting
 from quillpost.audience import list_keeping
 from quillpost.audience.importing import filling, intake, report, store
-from quillpost.audience.importing.columns import require_someone
+from quillpost.audience.importing.columns import require_someone, warnings_of
 from quillpost.audience.importing.intake import Looked
+from quillpost.audience.importing.settling import SomeLost
 from quillpost.audience.importing.store import Import
 from quillpost.audience.lists import read_list
 from quillpost.cli.ground import opened
@@ -43,6 +44,12 @@ def import_(
         list[str] | None, typer.Option("--map", metavar="COLUMN=FIELD", help="What a column holds.")
     ] = None,
     sub_account: Annotated[int | None, typer.Option(help="The sub account of a new list.")] = None,
+    header: Annotated[
+        bool | None,
+        typer.Option(
+            "--header/--no-header", help="Whether the first row names the columns; else it is guessed."
+        ),
+    ] = None,
     rejected: Annotated[Path | None, typer.Option(help="Where rows that are not taken are listed.")] = None,
 ) -> None:
     """Put the people of a file on a mailing list, all of them at once.
@@ -53,7 +60,7 @@ def import_(
     """
     if (list_id is None) == (name is None):
         raise NotReady("Say which list: --list with its id, or --name for a new one.")
-    with _looked(file, mapping or []) as looked, opened() as (_, parts):
+    with _looked(file, mapping or [], header) as looked, opened() as (_, parts):
         who = _caller(parts, account)
         list_id = list_id or _new_list(parts, who, str(name), sub_account)
         key = intake.keep(parts.shelf.store, looked, now=parts.clock())
@@ -93,7 +100,7 @@ def export_(
 
 
 @contextmanager
-def _looked(file: Path, mapping: list[str]) -> Iterator[Looked]:
+def _looked(file: Path, mapping: list[str], header: bool | None) -> Iterator[Looked]:
     """The file as it will be read: what is wrong with it is told before anything is made."""
     said = _mapped(mapping)
     try:
@@ -102,7 +109,7 @@ def _looked(file: Path, mapping: list[str]) -> Iterator[Looked]:
         raise NotReady(f"{file} cannot be read: {fault.strerror}.") from None
     with source:
         try:
-            looked = intake.look(source, name=file.name, mapping=said, has_header=None)
+            looked = intake.look(source, name=file.name, mapping=said, has_header=header)
             require_someone(looked.columns)
         except Invalid as wrong:
             told = "; ".join(f"{name}: {fault}" for name, faults in wrong.fields.items() for fault in faults)
@@ -153,7 +160,8 @@ def _filled(parts: Parts, import_id: int) -> Import:
         def tell(work: Import) -> None:
             bar.update(task, completed=work.progress, rows=f"{work.rows_read:,} rows")
 
-        filling.fill(means, import_id, tell=tell)
+        with suppress(filling.Overtaken, SomeLost):  # a worker goes on with it
+            filling.fill(means, import_id, tell=tell)
     with parts.db.work() as tx:
         done = store.read_import(tx, import_id)
     if not done.is_finished:
@@ -166,6 +174,8 @@ def _tell(done: Import) -> None:
         typer.echo(done.error, err=True)
     used = ", ".join(f"{column.name} as {column.field}" for column in done.columns if column.field)
     typer.echo(f"Columns: {used}")
+    for warning in warnings_of(done.columns):
+        typer.echo(warning, err=True)
     typer.echo(
         f"List {done.mailing_list_id}: {done.rows_read:,} rows read, {done.rows_imported:,} imported,"
         f" {done.rows_rejected:,} rejected ({done.duplicates:,} of them duplicates)"

@@ -53,7 +53,10 @@ def retention() -> None:
     """Show what is kept for how long, and how much is overdue."""
     with opened() as (_, parts):
         shown = show_kept(parts.db, parts.retention, now=parts.clock())
-    table = Table("what", "table", "days", "since", "overdue", "setting", box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False)
+    for column in ("what", "table", "days", "since", "overdue"):
+        table.add_column(column, overflow="fold")
+    table.add_column("setting", no_wrap=True)  # to be copied as it stands
     for kept in shown:
         days = "for ever" if kept.days is None else f"{kept.days:,}"
         setting = f"QUILLPOST_{kept.rule.setting.upper()}"

@@ -23,6 +23,7 @@ class Import(TypedDict):
     status: Literal["waiting", "running", "done", "failed", "cancelled"]
     file_name: str
     columns: list[ImportColumn]
+    warnings: list[str]
     rows_total: int | None
     rows_read: int
     rows_imported: int
@@ -42,9 +43,10 @@ class ImportList(TypedDict):
 class ImportPreview(TypedDict):
     file_name: str
     header: bool
-    encoding: str
-    delimiter: str
+    encoding: str | None
+    delimiter: str | None
     columns: list[ImportColumn]
+    warnings: list[str]
     rows: list[list[str]]
     fields: list[str]
     error: str | None

@@ -23,6 +23,8 @@ class RadiusSearch(TypedDict):
 class RadiusCall(RadiusSearch):
     mailing_list_id: NotRequired[Id]
     sub_account_id: NotRequired[Id]
+    description: NotRequired[str]
+    name: NotRequired[str]
 
 
 class RadiusCount(TypedDict):
@@ -34,4 +36,6 @@ class RadiusCount(TypedDict):
 class RadiusBought(TypedDict):
     message: str
     mailing_list_id: int
+    count: int
+    leads_fee: int
     failure: bool

@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY, BYTEA
 
-from quillpost.database.tables import Big, Flag, Int, Moment, Text, column, maybe, metadata
+from quillpost.database.tables import Big, Int, Moment, Text, column, maybe, metadata
 
 address_passes = sa.Table(
     "address_passes",
@@ -25,7 +25,7 @@ address_verdicts = sa.Table(
     *maybe("dpv", "deliverability"),
     *maybe("standard", kind=ARRAY(sa.Text())),
     column("reasons", ARRAY(sa.Text())),
-    column("has_moved", Flag),
+    *maybe("moved_key"),
     column("answered_at", Moment),
     column("expires_at", Moment),
 )

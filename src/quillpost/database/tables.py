@@ -116,6 +116,7 @@ recipients = sa.Table(
     sa.Column("email_key", Text, sa.Computed("lower(email)", persisted=True)),
     *judged(),
     column("told_apart", Text),
+    *maybe("moved_key"),
     *maybe("absentee_address"),
     sa.Column("is_sample", Flag, nullable=False, server_default=sa.false()),
     *maybe("address_rules", kind=Int),
@@ -288,7 +289,9 @@ items = sa.Table(
     column("delivery_inferred", Flag),
     column("is_over", Flag),
     *judged(),
+    *maybe("moved_key"),
     *maybe("person_gone_at", kind=Moment),
+    *maybe("door_digest", kind=BYTEA()),
     *maybe("address_rules", kind=Int),
 )
 

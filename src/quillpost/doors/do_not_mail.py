@@ -13,7 +13,6 @@ from quillpost.accounts.service import count_knock
 from quillpost.api.answers import answer
 from quillpost.api.needs import parts_of
 from quillpost.kit.errors import Invalid
-from quillpost.kit.tokens import SPECIMEN_CODE
 from quillpost.parts import Parts
 from quillpost.privacy import do_not_mail
 
@@ -36,45 +35,36 @@ OurParts = Annotated[Parts, Depends(parts_of)]
 @router.get("/stop")
 def show_form(request: Request, code: Annotated[str | None, Query(max_length=100)] = None) -> Response:
     """Asks for the code; with one, leads on to its page."""
-    if code is None or not _plain(code):
+    if code is None or not code.strip():
         return _shown(request, "ask", HOW)
-    if not _is_printed(_plain(code)):
+    if (typed := do_not_mail.typed_code(code)) is None:
         return _wrong(request, code)
-    return Response(status_code=303, headers={"Location": f"/stop/{_plain(code)}", **PRIVATE})
+    return Response(status_code=303, headers={"Location": f"/stop/{typed}", **PRIVATE})
 
 
 @router.get("/stop/{code}")
 def show_choice(request: Request, code: str) -> Response:
     """Asks whether it is meant."""
-    if not _is_printed(code):
+    if (typed := do_not_mail.typed_code(code)) is None:
         return _wrong(request, code)
-    if code == SPECIMEN_CODE:
+    if do_not_mail.is_specimen(typed):
         return _shown(request, "specimen", "This is the code of a preview. Each printed piece has its own.")
-    return _shown(request, "choice", ONE_BUTTON, code=code)
+    return _shown(request, "choice", ONE_BUTTON, code=typed)
 
 
 @router.post("/stop/{code}")
 def stop_mail(request: Request, code: str, parts: OurParts) -> Response:
     """The request is stored before it is answered; asked twice, it is one."""
-    if not do_not_mail.is_code(code):
+    if (typed := do_not_mail.typed_code(code)) is None or do_not_mail.is_specimen(typed):
         return _wrong(request, code)
     if (wait := _wait(request, parts)) is not None:
-        return _shown(request, "throttled", TOO_MANY, code=code, status=429, retry_after=wait)
+        return _shown(request, "throttled", TOO_MANY, code=typed, status=429, retry_after=wait)
     with parts.db.work() as tx:
-        do_not_mail.ask(tx, code, now=parts.clock())
+        do_not_mail.ask(tx, typed, now=parts.clock())
     return _shown(request, "done", DONE)
 
 
 PRIVATE = {"Cache-Control": "no-store", "X-Robots-Tag": "noindex"}
-
-
-def _plain(code: str) -> str:
-    """The code as somebody may have typed it from paper."""
-    return code.replace(" ", "").replace("-", "").strip()
-
-
-def _is_printed(code: str) -> bool:
-    return do_not_mail.is_code(code) or code == SPECIMEN_CODE
 
 
 def _wait(request: Request, parts: Parts) -> int | None:

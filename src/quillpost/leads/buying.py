@@ -39,12 +39,14 @@ def buy_onto_list(
     *,
     into: int | None,
     home: int | None,
+    name: str | None = None,
     needs_credit: bool = False,
     now: datetime,
-) -> MailingList:
-    """The list that they are on now: a new one, or `into`. Where it `needs_credit` the account's must do."""
+) -> tuple[MailingList, Find]:
+    """The list that they are on now, a new one or `into`, and who of them was bought. Where it
+    `needs_credit` the account's must do."""
     if into is None:
-        bought, onto = found, new_list(tx, who, sealer, search, home=home, now=now)
+        bought, onto = found, new_list(tx, who, sealer, search, home=home, name=name, now=now)
     else:
         onto = _held(tx, into)
         bought = found.without(_there(tx, onto, found))
@@ -54,16 +56,23 @@ def buy_onto_list(
     if needs_credit:
         _require(tx, who, bought.cents)
     note_purchase(tx, who, bought, onto, order_id=None, now=now)
-    return onto
+    return onto, bought
 
 
 def new_list(
-    tx: Tx, who: Caller, sealer: Sealer, search: Search, *, home: int | None, now: datetime
+    tx: Tx,
+    who: Caller,
+    sealer: Sealer,
+    search: Search,
+    *,
+    home: int | None,
+    name: str | None = None,
+    now: datetime,
 ) -> MailingList:
-    """An empty one for what is bought, named after the search."""
+    """An empty one for what is bought, named after the search unless it has a name."""
     values = {
         "type": "radius",
-        "description": f"Around {' '.join(search.address.split())}"[:LONGEST_NAME],
+        "description": (name or f"Around {' '.join(search.address.split())}")[:LONGEST_NAME],
         "is_suppression_list": False,
         "sub_account_id": home,
     }

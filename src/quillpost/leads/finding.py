@@ -4,7 +4,8 @@ The source is asked without a transaction, for it may be far. Whoever is on a su
 to already, is left out and the next nearest stand in, so that what is counted is what is bought.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -19,6 +20,7 @@ from quillpost.database import Database, Tx
 from quillpost.database.lead_tables import lead_sources, leads
 from quillpost.kit.errors import Invalid, NoMatch, Unavailable
 from quillpost.leads.rules import FARTHEST_MILES, RESIDENT, Search, middle_of
+from quillpost.leads.tags import SAMPLE
 from quillpost.ports import Lead, LeadsAsked, LeadsDown, LeadsProvider, Resident
 from quillpost.postal.judging import HOME, UNDELIVERABLE, Standard, surname_of
 from quillpost.pricing.rules import LEAD_CENTS
@@ -47,7 +49,16 @@ NO_SAMPLE = (
     " addresses alone, in and around larger cities: try 1100 Congress Ave, Austin, TX 78701."
 )
 
+HAD_IT = (
+    "All whom this search finds had the same piece less than 36 hours ago: search around another address, or"
+    " set allow_duplicates."
+)
+
+PassedOver = Callable[[Tx, Sequence[Person]], set[int]]
+"""The places, from 1 on, of those whom the next nearest stand in for; who asks knows why."""
+
 _PLACE = sa.select(leads.c.latitude, leads.c.longitude).order_by(leads.c.source_id).limit(1)
+_IS_SAMPLE = leads.c.tags.bitwise_and(SAMPLE) != 0
 
 _LEFT_OUT = sa.text(
     """
@@ -79,7 +90,7 @@ class Find:
     def cents(self) -> int:
         return LEAD_CENTS * len(self.people)
 
-    def without(self, keys: set[str]) -> "Find":
+    def without(self, keys: AbstractSet[str | None]) -> "Find":
         """Those with other addresses."""
         kept = [place for place, person in enumerate(self.people) if person.address_key not in keys]
         people = [self.people[place] for place in kept]
@@ -94,14 +105,17 @@ def find(
     *,
     home: int | None,
     into: int | None = None,
+    repeats: PassedOver | None = None,
     prefix: str = "",
     now: datetime,
 ) -> Find:
     """Whom to mail to for this sub account, none of whom is on the list `into` yet; or `NoMatch`.
 
+    `repeats` tells who has just had the piece that they are searched for.
+
     An address that is nowhere is `Invalid`, by the field's name after the `prefix`.
     """
-    key, latitude, longitude = _middle(db, search, prefix)
+    key, latitude, longitude = _middle(db, who, search, prefix)
     asked = LeadsAsked(
         latitude=latitude,
         longitude=longitude,
@@ -111,7 +125,7 @@ def find(
         include_businesses=search.include_businesses,
         address=search.address,
     )
-    sieve = _Sieve(db, who, search, None if search.include_search_address else key, home, into, now)
+    sieve = _Sieve(db, who, search, None if search.include_search_address else key, home, into, repeats, now)
     while True:
         try:
             candidates = provider.search(asked)
@@ -123,7 +137,7 @@ def find(
             break
         asked = replace(asked, count=min(2 * asked.count + 100, MOST_ASKED))
     if not found:
-        raise NoMatch(_nobody(db, who, provider))
+        raise NoMatch(HAD_IT if repeats else _nobody(db, who, provider))
     chosen = found[: search.record_count]
     return Find(
         [person for _, person in chosen], [id_ for id_, _ in chosen], who.is_testing, provider.is_told
@@ -140,6 +154,7 @@ class _Sieve:
     middle: str | None
     home: int | None
     into: int | None
+    repeats: PassedOver | None
     now: datetime
 
     def sift(self, candidates: Sequence[Lead]) -> list[tuple[str, Person]]:
@@ -154,7 +169,10 @@ class _Sieve:
                 continue
             people.setdefault(key, (lead.id, person))
         with self.db.transaction(tenant(self.who)) as tx:
-            left_out = self._left_out(tx, [person for _, person in people.values()])
+            nearest = [person for _, person in people.values()]
+            left_out = self._left_out(tx, nearest)
+            if self.repeats is not None:
+                left_out |= self.repeats(tx, nearest)
         return [one for place, one in enumerate(people.values(), start=1) if place not in left_out]
 
     def _left_out(self, tx: Tx, people: Sequence[Person]) -> set[int]:
@@ -178,12 +196,16 @@ class _Sieve:
         )
 
 
-def _middle(db: Database, search: Search, prefix: str) -> tuple[str | None, float, float]:
-    """The address's key, and where it is: its own place if it is among the records, else its ZIP code's."""
+def _middle(db: Database, who: Caller, search: Search, prefix: str) -> tuple[str | None, float, float]:
+    """The address's key, and where it is: its own place if it is among the records, else its ZIP code's.
+
+    Testing mode knows samples alone, and live mode none: a made-up place is nowhere.
+    """
     middle = middle_of(search.address, search.postal_code)
     if middle.key is not None:
         with db.anonymous() as tx:
-            own = tx.execute(_PLACE.where(leads.c.address_key == middle.key)).first()
+            ours = _IS_SAMPLE if who.is_testing else ~_IS_SAMPLE
+            own = tx.execute(_PLACE.where(leads.c.address_key == middle.key, ours)).first()
         if own is not None:
             return middle.key, own.latitude, own.longitude
     field = f"{prefix}postal_code" if search.postal_code else f"{prefix}address"

@@ -52,6 +52,8 @@ def cells_within(latitude: float, longitude: float, metres: float) -> tuple[Whol
     width = np.degrees(_widths(math.radians(latitude), angle, rows))
     west = np.floor((longitude - width + 180) / STEP).astype(np.int64)
     east = np.floor((longitude + width + 180) / STEP).astype(np.int64)
+    if west.min() >= 0 and east.max() < COLUMNS:
+        return rows * COLUMNS + west, rows * COLUMNS + east
     whole = east - west >= COLUMNS - 1
     west, east = np.where(whole, 0, west % COLUMNS), np.where(whole, COLUMNS - 1, east % COLUMNS)
     crosses = west > east
@@ -60,6 +62,14 @@ def cells_within(latitude: float, longitude: float, metres: float) -> tuple[Whol
         [rows * COLUMNS + np.where(crosses, COLUMNS - 1, east), (rows * COLUMNS + east)[crosses]]
     )
     return first, last
+
+
+def runs_without(runs: tuple[Whole, Whole], known: tuple[Whole, Whole]) -> tuple[Whole, Whole]:
+    """What is left of these runs of cells without others that all lie within them."""
+    first = np.sort(np.concatenate([runs[0], known[1] + 1]))
+    last = np.sort(np.concatenate([runs[1], known[0] - 1]))
+    left = first <= last
+    return first[left], last[left]
 
 
 def _widths(latitude: float, angle: float, rows: Whole) -> Floats:
@@ -83,7 +93,6 @@ def _half_width(latitude: float, angle: float, parallels: Floats) -> Floats:
     """Half of the longitudes that lie within the circle on each parallel: none of them, or all, at most."""
     beside = math.cos(latitude) * np.cos(parallels)
     above = math.cos(angle) - math.sin(latitude) * np.sin(parallels)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        cosine = np.where(np.abs(beside) < 1e-15, np.sign(above) * 2, above / beside)
+    cosine = above / np.maximum(beside, 1e-300)  # at the poles it is nothing: all of the parallel, or none
     widths: Floats = np.arccos(np.clip(cosine, -1, 1))
     return widths

@@ -6,33 +6,17 @@ farther.
 """
 
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from quillpost.database import Tx, driver
-from quillpost.leads.grid import (
-    COLUMNS,
-    EARTH,
-    HALF_WAY_ROUND,
-    STEP,
-    Floats,
-    Whole,
-    cells_of,
-    cells_within,
-    distances,
-)
+from quillpost.leads.density import Density
+from quillpost.leads.grid import HALF_WAY_ROUND, Floats, Whole, cells_within, distances, runs_without
 
-COARSE = 10
-"""Cells along the edge of one of those in which addresses are counted."""
-REACHES = (0, 1, 2, 4, 8)
-"""How many coarse cells around the middle one a guess starts from."""
-FIRST_LOOK = 5_000.0
-"""Metres, where there are no addresses around that a guess could start from."""
-SPARE = 1.25
+SPARE = 1.6
 """Addresses that a look should find for each one wanted: a second look costs more than these."""
 RUNS_AT_ONCE = 256
 """Rows of cells that are read together: memory stays flat, however far it is looked."""
@@ -41,19 +25,15 @@ RUNS_AT_ONCE = 256
 # piece, and numpy reads the bytes as they are.
 _IN_CELLS = """
     select array_agg(l.latitude), array_agg(l.longitude), array_agg(l.id)
-      from unnest(%(first)s::integer[], %(last)s::integer[]) as run (first, last)
+      from unnest(%s::integer[], %s::integer[]) as run (first, last)
      cross join lateral (
            select latitude, longitude, id from leads
             where grid between run.first and run.last
-              and (%(any_of)s::integer = 0 or tags & %(any_of)s::integer <> 0)
-              and tags & %(all_of)s::integer = %(all_of)s::integer and tags & %(none_of)s::integer = 0
+              and tags & %s::integer = %s::integer and (%s::integer = 0 or tags & %s::integer <> 0)
            offset 0) l
 """
 _HEADER = 20
 """Bytes before the first value of an array of one dimension."""
-
-Density = Mapping[int, int]
-"""How many addresses there are in each coarse cell that has any. It is for guessing: it may be old."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,88 +66,64 @@ def nearest(
     farthest: float = HALF_WAY_ROUND,
 ) -> Found:
     """The `count` nearest to the point, or all that there are within `farthest` metres."""
-    look = min(first_look(density, latitude, longitude, count), farthest)
+    nearer = _Nearer(latitude, longitude, count)
+    look = min(density.reach(latitude, longitude, count * SPARE), farthest)
+    known = None
     while True:
-        found = within(tx, latitude, longitude, look, filters=filters, most=count)
+        first, last = cells = cells_within(latitude, longitude, look)
+        if known is not None:
+            first, last = runs_without(cells, known)
+        for start in range(0, len(first), RUNS_AT_ONCE):
+            runs = slice(start, start + RUNS_AT_ONCE)
+            nearer.take(*read_cells(tx, first[runs], last[runs], filters))
+        found = nearer.within(look)
         if len(found.ids) >= count or look >= farthest:
             return found
+        known = cells
         look = min(look * _wider(len(found.ids), count), farthest)
-
-
-def within(tx: Tx, latitude: float, longitude: float, metres: float, *, filters: Filters, most: int) -> Found:
-    """The nearest, at most so many, of those who are no farther than these metres."""
-    first, last = cells_within(latitude, longitude, metres)
-    nearer = _Nearer(latitude, longitude, metres, most)
-    for start in range(0, len(first), RUNS_AT_ONCE):
-        runs = slice(start, start + RUNS_AT_ONCE)
-        nearer.take(*read_cells(tx, first[runs], last[runs], filters))
-    return nearer.found()
 
 
 def read_cells(tx: Tx, first: Whole, last: Whole, filters: Filters) -> tuple[Floats, Floats, Whole]:
     """Latitudes, longitudes and ids of all in these runs of cells."""
-    asked = {"first": first.tolist(), "last": last.tolist(), **asdict(filters)}
+    looked_at, any_of = filters.all_of | filters.none_of, filters.any_of
+    asked = _written(first), _written(last), looked_at, filters.all_of, any_of, any_of
     with driver(tx).cursor(binary=True) as cursor:
-        cursor.execute(_IN_CELLS, asked)
+        cursor.execute(_IN_CELLS, asked, prepare=True)
         result = cursor.pgresult
         assert result is not None
         columns = [result.get_value(0, column) for column in range(3)]
     return _read(columns[0], ">f8"), _read(columns[1], ">f8"), _read(columns[2], ">i8")
 
 
-def density_of(tx: Tx) -> dict[int, int]:
-    """As the last import has counted."""
-    return dict(driver(tx).execute("select cell, records from lead_density").fetchall())
-
-
-def first_look(density: Density, latitude: float, longitude: float, count: int) -> float:
-    """The radius of a circle that holds enough, if they lie as densely as in the coarse cells around: as few
-    of these as hold enough themselves, for a few streets are denser than the country around them."""
-    row, column = divmod(int(cells_of(np.array([latitude]), np.array([longitude]))[0]), COLUMNS)
-    here, cells = 0, 1
-    for reach in REACHES:
-        steps = range(-reach * COARSE, reach * COARSE + 1, COARSE)
-        cells = len(steps) ** 2
-        here = sum(
-            density.get(coarse_cell(row + up, (column + aside) % COLUMNS), 0)
-            for up in steps
-            for aside in steps
-        )
-        if here >= 2 * count:
-            break
-    if here == 0:
-        return FIRST_LOOK
-    edge = math.radians(COARSE * STEP) * EARTH
-    area = cells * edge**2 * max(math.cos(math.radians(latitude)), STEP)
-    return math.sqrt(count * SPARE * area / (math.pi * here))
-
-
-def coarse_cell(row: int, column: int) -> int:
-    return row // COARSE * (COLUMNS // COARSE) + column // COARSE
-
-
 class _Nearer:
     """Keeps the nearest of all that it is shown, and few others."""
 
-    def __init__(self, latitude: float, longitude: float, metres: float, most: int) -> None:
-        self._latitude, self._longitude = latitude, longitude
-        self._metres, self._most = metres, most
+    def __init__(self, latitude: float, longitude: float, most: int) -> None:
+        self._latitude, self._longitude, self._most = latitude, longitude, most
         self._ids: Whole = np.empty(0, np.int64)
         self._far: Floats = np.empty(0)
 
     def take(self, latitudes: Floats, longitudes: Floats, ids: Whole) -> None:
         far = distances(self._latitude, self._longitude, latitudes, longitudes)
-        near = far <= self._metres
-        ids, far = np.concatenate([self._ids, ids[near]]), np.concatenate([self._far, far[near]])
+        if len(self._ids):
+            ids, far = np.concatenate([self._ids, ids]), np.concatenate([self._far, far])
         if len(ids) > self._most:
             # Several may be as near as the last one wanted: they all stay until their ids decide.
-            bound = np.partition(far, self._most - 1)[self._most - 1]
-            ids, far = ids[far <= bound], far[far <= bound]
+            near = far <= np.partition(far, self._most - 1)[self._most - 1]
+            ids, far = ids[near], far[near]
         self._ids, self._far = ids, far
 
-    def found(self) -> Found:
+    def within(self, metres: float) -> Found:
+        """The nearest, of those who are no farther than these metres."""
         order = np.lexsort((self._ids, self._far))[: self._most]
-        return Found(self._ids[order], self._far[order], self._metres)
+        far = self._far[order]
+        near = int(np.searchsorted(far, metres, side="right"))
+        return Found(self._ids[order[:near]], far[:near], metres)
+
+
+def _written(numbers: Whole) -> str:
+    """As PostgreSQL writes an array: the driver takes several times as long over a list."""
+    return "{" + ",".join(map(str, numbers.tolist())) + "}"
 
 
 def _read(array: bytes | None, kind: str) -> NDArray[Any]:

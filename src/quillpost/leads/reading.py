@@ -125,10 +125,11 @@ def _lines(start: str, text: io.TextIOBase, name: str) -> Iterator[Row]:
 
 
 def _split(start: str, text: io.TextIOBase, name: str) -> Iterator[str]:
-    """Lines with their ends, as csv wants them; a quoted value may hold such an end."""
+    """Lines with their ends, as csv wants them; a quoted value may hold such an end, and any value other
+    signs that divide lines elsewhere."""
     rest = start
     while True:
-        lines = rest.splitlines(keepends=True)
+        lines = io.StringIO(rest, newline="").readlines()
         # The last may go on; and what ends with \r may go on with \n.
         rest = lines.pop() if lines else ""
         yield from lines
@@ -170,9 +171,12 @@ def _texts(properties: Any) -> dict[str, str]:
     return found
 
 
+BAD_LINE = "This line is no JSON: it is left out."
+
+
 def _objects(start: str, text: io.TextIOBase, name: str) -> Iterator[dict[str, Any] | str]:
     """Each feature as it comes. A collection's beginning is read past; one feature is held at a time."""
-    decoder, rest, in_collection = json.JSONDecoder(), start, False
+    decoder, rest, in_collection, is_begun = json.JSONDecoder(), start, False, False
     while True:
         rest = rest.lstrip(" \t\r\n,\x1e")
         if in_collection and rest[:1] == "]":
@@ -182,7 +186,12 @@ def _objects(start: str, text: io.TextIOBase, name: str) -> Iterator[dict[str, A
             continue
         try:
             found, end = decoder.raw_decode(rest)
-        except json.JSONDecodeError:
+        except json.JSONDecodeError as wrong:
+            if not in_collection and _goes_on_below(rest, wrong.pos):
+                # It cannot be a feature that goes on: one line is wrong, and the next begins another.
+                yield BAD_LINE
+                rest = rest[rest.index("\n") + 1 :]
+                continue
             if len(rest) > LONGEST_LINE:
                 raise NotLeads(
                     f"{name} is no GeoJSON that we can read: give a feature on each line."
@@ -191,14 +200,24 @@ def _objects(start: str, text: io.TextIOBase, name: str) -> Iterator[dict[str, A
             if more:
                 rest += more
                 continue
+            if rest.strip() and not in_collection and is_begun:
+                yield BAD_LINE
+                rest = rest.partition("\n")[2]
+                continue
             if rest.strip():
                 raise NotLeads(f"{name} breaks off in the middle of a feature.") from None
             return
-        rest = rest[end:]
+        rest, is_begun = rest[end:], True
         if isinstance(found, dict) and found.get("type") == "Feature":
             yield found
         else:
             yield "It is no feature of GeoJSON."
+
+
+def _goes_on_below(text: str, place: int) -> bool:
+    """Whether more than blanks come after the end of this place's line."""
+    end = text.find("\n", place)
+    return end >= 0 and not text[end:].isspace()
 
 
 def _features_begin(text: str) -> int | None:

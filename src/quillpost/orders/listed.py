@@ -85,21 +85,26 @@ def lacks_parts(person: str) -> str:
                 and ({person}.province is null or {person}.postal_code is null))"""
 
 
-# An address is on a list once, so doubles are met only between lists. Two with the same address have the
-# same country and so the same price, and a barred address bars both; an e-mail bars one person alone, and a
-# household one family. So of doubles the first who is not barred stands for the address.
+# An address is on a list once, so doubles are met only between lists, or where newer rules found some. Two
+# with the same address have the same country and so the same price, and a barred address bars both; but an
+# e-mail bars one person alone, a household one family, and a move is one person's. So of doubles the first
+# who can be mailed to stands for the address.
 CLASSIFIED = f"""
     barred as materialized (
         select id from suppressed_recipients(cast(:sub_account_id as bigint), :mode, :lists) as found (id)),
     doubled as (
         select address_key, min(id) as first_id from recipients r
-         where cardinality(cast(:lists as bigint[])) > 1 and mailing_list_id = any(:lists)
+         where (cardinality(cast(:lists as bigint[])) > 1
+                or exists (select 1 from recipients
+                            where mailing_list_id = any(:lists) and address_rules < 0))
+           and mailing_list_id = any(:lists)
            and account_id = :account_id and address_key is not null and not {lacks_parts("r")}
+           and deliverability is distinct from '{UNDELIVERABLE}' and not (is_sample and :mode = 'live')
            and not exists (select 1 from barred b where b.id = r.id)
          group by address_key having count(*) > 1),
     listed as (
         select id, mailing_list_id, {", ".join(name for name in PERSON_COLUMNS if name != "country")},
-               coalesce(country, '{HOME}') as country, is_sample
+               coalesce(country, '{HOME}') as country, is_sample, moved_key
           from recipients where mailing_list_id = any(:lists) and account_id = :account_id),
     classified as (
         select r.*, coalesce(price.cents, cast(:cents_elsewhere as integer)) as cents,

@@ -31,13 +31,13 @@ INSERT_ITEMS = sa.text(
     with {listed.CLASSIFIED}
     insert into items (account_id, sub_account_id, mode, order_id, creative_key, mailing_list_id,
                        status, failure, scans, price_cents, code, {", ".join(PERSON_COLUMNS)},
-                       created_at, updated_at)
+                       moved_key, created_at, updated_at)
     select :account_id, cast(:sub_account_id as bigint), :mode, :order_id,
            cast(:creative_key as uuid), c.mailing_list_id,
            case when c.refusal is null then 'Processing' else 'Failed' end, c.refusal, 0,
            case when c.refusal is null then c.cents else 0 end,
            case when c.refusal is null then new_short_code() end,
-           {", ".join(f"c.{name}" for name in PERSON_COLUMNS)}, :now, :now
+           {", ".join(f"c.{name}" for name in PERSON_COLUMNS)}, c.moved_key, :now, :now
       from (select * from classified order by mailing_list_id, id) c
     """
 )

@@ -51,9 +51,11 @@ _WRITE = sa.text(
     update items i
        set surname = new.surname, address_key = new.key, deliverability = new.deliverability,
            reasons = texts_of(new.reasons), address_rules = cast(:rules as integer),
-           standard = case when exists (select from prints p where p.item_id = i.id) then i.standard
-                           else texts_of(new.standard) end
-      from {NEW} where i.id = new.id
+           standard = case when printed.already then i.standard else texts_of(new.standard) end,
+           moved_key = case when printed.already then i.moved_key end
+      from {NEW} cross join lateral (
+           select exists (select from prints p where p.item_id = new.id) as already) printed
+     where i.id = new.id
     """
 )
 _VERIFY_AGAIN = sa.text(

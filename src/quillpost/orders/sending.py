@@ -17,10 +17,10 @@ from quillpost.audience.lists import MailingList
 from quillpost.audience.rules import Person
 from quillpost.creative.shelf import Kept, Shelf
 from quillpost.database import Database, Tenant, Tx
-from quillpost.kit.errors import Invalid
+from quillpost.kit.errors import Invalid, NoMatch
 from quillpost.kit.sealing import Sealer
 from quillpost.leads import buying
-from quillpost.leads.finding import Find
+from quillpost.leads.finding import HAD_IT, Find, PassedOver
 from quillpost.orders import listed, service
 from quillpost.orders.calls import Faults
 from quillpost.orders.listed import Reach, Tally
@@ -37,6 +37,9 @@ NOBODY = Tally(pieces=0, cents=0, undeliverable=0, duplicates=0, suppressed=0)
 
 REFUSALS_TOLD = 5
 """Reasons of refusals that are told one by one."""
+
+TOLD_OF_DOUBTS = " doubtful: "
+"""What comes after it in a warning may name one person's city."""
 
 HOW_TO_REPEAT = " Set allow_duplicates to mail to them all the same."
 
@@ -170,6 +173,17 @@ def _tally_of(tx: Tx, draft: Draft, found: Find, wanted: Reach) -> Tally:
     )
 
 
+def repeats_of(draft: Draft, who: Caller, *, mails_at: datetime) -> PassedOver:
+    """Who of any people would be refused, as they had this creative a short time ago."""
+    wanted = draft.reach(who, mails_at=mails_at)
+
+    def repeats(tx: Tx, people: Sequence[Person]) -> set[int]:
+        judged = listed.refused_inline(tx, people, wanted, lock=False)
+        return {place for place, one in enumerate(judged, start=1) if one.refusal == audience.REPEATED}
+
+    return repeats
+
+
 def due_at(draft: Draft, *, review: timedelta, now: datetime) -> datetime:
     """When the review ends, unless the caller wants it later."""
     return max(now + review, draft.wish.schedule_for or now)
@@ -192,8 +206,8 @@ def place(
     So is what its radius search has found, on a list of its own, and the fee: neither is without the other.
     """
     _hold(tx, draft)
-    draft, bought_onto = _with_list(tx, who, sealer, draft, now=now)
     mails_at = due_at(draft, review=review, now=now)
+    draft, bought_onto = _with_list(tx, who, sealer, draft, mails_at=mails_at, now=now)
     found = reach(tx, who, draft, mails_at=mails_at, lock=True)
     shelf.record_all(
         tx, files.new, account_id=who.account_id, sub_account_id=draft.wish.sub_account_id, now=now
@@ -230,16 +244,22 @@ def place(
 
 
 def _with_list(
-    tx: Tx, who: Caller, sealer: Sealer | None, draft: Draft, *, now: datetime
+    tx: Tx, who: Caller, sealer: Sealer | None, draft: Draft, *, mails_at: datetime, now: datetime
 ) -> tuple[Draft, MailingList | None]:
-    """The draft as one to a list, where it is one to those whom a search has found."""
+    """The draft as one to a list, where it is one to those whom a search has found. Whoever was sent the same
+    while it was prepared is not bought: nobody pays for a record that no piece goes to."""
     wish = draft.wish
     if draft.found is None or wish.radius is None:
         return draft, None
     assert sealer is not None, "whoever buys people for an order has a sealer for their list's key"
+    listed.take_turns(tx, draft.reach(who, mails_at=mails_at))
+    had_it = repeats_of(draft, who, mails_at=mails_at)(tx, draft.found.people)
+    found = draft.found.without({draft.found.people[place - 1].address_key for place in had_it})
+    if not found.people:
+        raise NoMatch(HAD_IT)
     onto = buying.new_list(tx, who, sealer, wish.radius, home=wish.sub_account_id, now=now)
-    buying.put_on(tx, onto, draft.found, now=now)
-    return replace(draft, wish=replace(wish, mailing_list_ids=[onto.id])), onto
+    buying.put_on(tx, onto, found, now=now)
+    return replace(draft, found=found, wish=replace(wish, mailing_list_ids=[onto.id])), onto
 
 
 def _hold(tx: Tx, draft: Draft) -> None:
@@ -295,7 +315,7 @@ def _doubts(people: Sequence[Person], found: Tally) -> list[str]:
         return []
     reasons = dict.fromkeys([*(why for person in doubtful for why in person.reasons[:1]), *found.doubts])
     told = " ".join(list(reasons)[: listed.DOUBTS_TOLD])
-    return [f"{'1 address is' if n == 1 else f'{n:,} addresses are'} doubtful: {told}"]
+    return [f"{'1 address is' if n == 1 else f'{n:,} addresses are'}{TOLD_OF_DOUBTS}{told}"]
 
 
 def _recipients(n: int) -> str:

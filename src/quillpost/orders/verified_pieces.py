@@ -10,14 +10,13 @@ import sqlalchemy as sa
 import structlog
 
 from quillpost import jobs
-from quillpost.audience.address_verdicts import HOLDS, Question, Verifying, ask
-from quillpost.audience.rules import SUPPRESSED
+from quillpost.audience.address_verdicts import FITS, HOLDS, TAKE_OVER, Question, Verifying, ask
 from quillpost.audience.verifying import VERIFY, leave_turn, take_turn, verify_recipients
 from quillpost.database import Tx
-from quillpost.database.tables import HELD_BACK, items, orders
+from quillpost.database.tables import HELD_BACK, orders
 from quillpost.orders.service import SWEEP
 from quillpost.ports import AskedAddress, VerifierDown
-from quillpost.postal.judging import HOME, PARTS, UNDELIVERABLE, judge
+from quillpost.postal.judging import HOME
 
 log = structlog.get_logger(__name__)
 
@@ -47,24 +46,13 @@ _PIECES = sa.text(
      order by i.id limit :most
     """
 )
+# Where somebody has moved, what bars the new address is asked at the end of the review, with all that bars.
 _APPLY = sa.text(
     f"""
-    update items i
-       set standard = coalesce(v.standard, i.standard), deliverability = v.deliverability, reasons = v.reasons
+    update items i set {TAKE_OVER.format(row="i")}
       from address_verdicts v
      where i.id = any(:ids) and i.status = 'Processing' and {HOLDS.format(key="i.address_key", who="i")}
-       and v.deliverability is not null
-       and (i.standard, i.deliverability, i.reasons)
-           is distinct from (coalesce(v.standard, i.standard), v.deliverability, v.reasons)
-    returning i.id, i.surname, i.email, i.standard,
-              v.has_moved and i.deliverability <> '{UNDELIVERABLE}' as moves
-    """
-)
-_ACT_FOR = sa.text("select set_config('app.account_id', :account, true)")
-_BARRED = sa.text(
-    """
-    select place from suppressed_places(cast(:sub_account as bigint), :mode, cast(:keys as text[]),
-                                        cast(:surnames as text[]), cast(:emails as text[])) as place
+       and v.deliverability is not null and not {FITS.format(row="i")}
     """
 )
 
@@ -117,7 +105,7 @@ def _portion(means: Verifying, order: sa.Row[Any], *, after: int) -> int | None:
     )
     with means.db.work() as tx:
         if _is_held_back(tx, order.id):
-            _apply(tx, order, [row.id for row in pieces], now=means.clock())
+            tx.execute(_APPLY, {"ids": [row.id for row in pieces], "now": means.clock()})
     return int(pieces[-1].id)
 
 
@@ -125,33 +113,6 @@ def _is_held_back(tx: Tx, order_id: int) -> bool:
     """In our hands from here on: what is on its way to paper stays as it is."""
     held = sa.select(orders.c.id).where(orders.c.id == order_id, orders.c.status.in_(HELD_BACK))
     return tx.execute(held.with_for_update(key_share=True)).first() is not None
-
-
-def _apply(tx: Tx, order: sa.Row[Any], ids: list[int], *, now: datetime) -> None:
-    changed = tx.execute(_APPLY, {"ids": ids, "now": now}).all()
-    movers = [row for row in changed if row.moves]
-    if not movers:
-        return
-    # Whoever asked for no more mail may have moved into another's old home.
-    tx.execute(_ACT_FOR, {"account": str(order.account_id)})
-    keys = [judge(dict(zip(PARTS, row.standard, strict=True)), HOME).key for row in movers]
-    barred = tx.execute(
-        _BARRED,
-        {
-            "sub_account": order.sub_account_id,
-            "mode": MODE,
-            "keys": keys,
-            "surnames": [row.surname for row in movers],
-            "emails": [row.email for row in movers],
-        },
-    )
-    out = [movers[place - 1].id for place in barred.scalars()]
-    if out:
-        tx.execute(
-            sa.update(items)
-            .where(items.c.id.in_(out))
-            .values(deliverability=UNDELIVERABLE, reasons=[SUPPRESSED])
-        )
 
 
 def _note_verified(tx: Tx, order: sa.Row[Any], *, now: datetime) -> None:

@@ -12,6 +12,8 @@ from quillpost.pages.curl import curl
 Schema = Mapping[str, Any]
 
 JSON = "application/json"
+FORM = "multipart/form-data"
+OWN_FILE = "people.csv"
 NUMBERED = re.compile(r"(\D+)(\d+)")
 IN_PATH = re.compile(r"\{\w+\}")
 EXAMPLE_ID = "1001"
@@ -108,7 +110,9 @@ class _Reader:
         self._base_url = base_url
 
     def operation(self, method: str, path: str, told: Schema) -> Operation:
-        body = told.get("requestBody", {}).get("content", {}).get(JSON, {})
+        taken = told.get("requestBody", {}).get("content", {})
+        body = taken.get(JSON, {})
+        form = {} if body else taken.get(FORM, {})
         responses: Mapping[str, Schema] = told["responses"]
         return Operation(
             anchor=_slug(f"{method}-{path.removeprefix('/api/v2')}"),
@@ -117,11 +121,12 @@ class _Reader:
             summary=told.get("summary", path),
             text=told.get("description", ""),
             parameters=tuple(self._parameter(each) for each in told.get("parameters", ())),
-            body=self._fields_within(body.get("schema", {})),
+            body=self._fields_within((body or form).get("schema", {})),
             curl=curl(
                 method.upper(),
                 self._base_url + IN_PATH.sub(EXAMPLE_ID, path),
                 self._example(body),
+                self._form(form),
             ),
             answers=tuple(
                 Answer(status, self._shapes(answer))
@@ -207,6 +212,14 @@ class _Reader:
     def _resolve(self, schema: Schema) -> Schema:
         reference = schema.get("$ref")
         return schema if reference is None else self._schemas[reference.rpartition("/")[2]]
+
+    def _form(self, form: Schema) -> dict[str, str]:
+        """The fields of a form's example as curl wants them; a file is one of the reader's own."""
+        fields = self._resolve(form.get("schema", {})).get("properties", {})
+        return {
+            name: f"@{OWN_FILE}" if fields.get(name, {}).get("format") == "binary" else str(value)
+            for name, value in form.get("example", {}).items()
+        }
 
     def _example(self, body: Schema) -> Any:
         """What the description offers, or else the example of each field that has one."""

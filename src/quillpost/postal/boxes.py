@@ -18,6 +18,8 @@ class Box(NamedTuple):
     line: str
     units: list[Unit]
     is_military: bool = False
+    lacks_box: bool = False
+    """Whether it is the route alone, of all who live along it."""
 
 
 def may_begin_a_box(word: str) -> bool:
@@ -72,5 +74,5 @@ def _route(kind: str, rest: list[str]) -> Box | None:
     if len(rest) == 3 and rest[1] == "#" and not is_military:
         return Box(f"{standard} {number} BOX {rest[2]}", [])
     if len(rest) == 1 and kind not in ALSO_ROADS and standard != "UNIT":
-        return Box(f"{standard} {number}", [], is_military)
+        return Box(f"{standard} {number}", [], is_military, lacks_box=True)
     return None

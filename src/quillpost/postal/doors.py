@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from quillpost.postal.boxes import may_begin_a_box, read_box
 from quillpost.postal.tables import (
+    BEFORE_HIGHWAYS,
     BEFORE_NAMES,
     DIRECTIONS,
     DOUBLE_DIRECTIONS,
@@ -17,6 +18,7 @@ from quillpost.postal.tables import (
 )
 from quillpost.postal.units import UNNAMED, Unit, has_digit, is_ordinal, split_units
 
+GENERAL_DELIVERY = "GENERAL DELIVERY"
 LONGEST_HIGHWAY = 4
 """Words in the kind of a highway."""
 _JOINED_HIGHWAY = re.compile(r"(I|IH|US|SR|CR|SH|FM|RM|HWY|HIGHWAY|RT|RTE|ROUTE)-?(\d+[A-Z]?)")
@@ -32,15 +34,16 @@ class Door(NamedTuple):
     is_military: bool = False
     is_unnamed: bool = False
     """Whether a number came without a word that says what it numbers."""
+    lacks_box: bool = False
 
 
 def read_door(words: list[str]) -> Door | None:
     """The words of one line (at least one); None where the tables do not tell what is what."""
     first = words[0]
     if may_begin_a_box(first) and (box := read_box(words)):
-        return Door(box.line, box.units, True, is_military=box.is_military)
+        return Door(box.line, box.units, True, is_military=box.is_military, lacks_box=box.lacks_box)
     if first == "GENERAL" and words == ["GENERAL", "DELIVERY"]:
-        return Door("GENERAL DELIVERY", [], True)
+        return Door(GENERAL_DELIVERY, [], True)
     if not has_digit(first) or is_ordinal(first):
         return _without_number(words)
     if len(words) > 1 and words[1].isdigit() is False and "/" in words[1] and words[1][0].isdigit():
@@ -75,18 +78,29 @@ def _numbered(number: str, words: list[str]) -> Door | None:
     if highway is not None:
         return highway
     start, units = split_units(words, 1)
-    street = words[:start]
-    if not units and len(street) > 2 and has_digit(street[-1]) and _may_be_over(street[-2]):
+    street, of_the_road = words[:start], ""
+    if len(street) > 2 and _numbers_a_road(street[-1], street[-2]):
+        of_the_road = street.pop()
+        is_unnamed = False
+    elif not units and len(street) > 2 and has_digit(street[-1]) and _may_be_over(street[-2]):
         units = [(UNNAMED, street.pop())]
         is_unnamed = True
     else:
         is_unnamed = False
     line = _street(street)
+    if line and of_the_road:
+        line = f"{line} {of_the_road}"
     return Door(_joined(number, line), units, True, is_unnamed=is_unnamed) if line else None
 
 
 def _joined(number: str, line: str) -> str:
     return f"{number} {line}" if number else line
+
+
+def _numbers_a_road(word: str, before: str) -> bool:
+    """`PINE RD 7` and `SCENIC HWY 98`: a number after these is hardly ever a unit, so that we invent none."""
+    kind = SUFFIXES.get(before)
+    return (kind == "HWY" and has_digit(word) and not is_ordinal(word)) or (kind == "RD" and word.isdigit())
 
 
 def _may_be_over(word: str) -> bool:
@@ -146,6 +160,8 @@ def _highway(number: str, words: list[str]) -> Door | None:
     start = 1 if words[0] in DIRECTIONS and len(words) > 2 else 0
     before = DIRECTIONS[words[0]] if start else ""
     rest = words[start:]
+    if rest[0] in BEFORE_HIGHWAYS and len(rest) > 2:
+        before, rest = f"{before} {rest[0]}".strip(), rest[1:]
     if not rest[0].isalpha() and (joined := _JOINED_HIGHWAY.fullmatch(rest[0])):
         rest = [joined[1], joined[2], *rest[1:]]
     if rest[0] not in HIGHWAY_STARTS:

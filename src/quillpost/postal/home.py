@@ -4,9 +4,19 @@ from typing import NamedTuple
 
 from quillpost.postal.boxes import may_begin_a_box, read_box
 from quillpost.postal.by_library import door_by_library
-from quillpost.postal.doors import Door, read_door
+from quillpost.postal.doors import GENERAL_DELIVERY, Door, read_door
 from quillpost.postal.keys import bare
-from quillpost.postal.tables import DIRECTIONS, PUERTO_RICO, SAME, UNITS
+from quillpost.postal.street_keys import beside_key, street_key
+from quillpost.postal.tables import (
+    DIRECTIONS,
+    LONE_UNITS,
+    NEIGHBOURHOODS,
+    PUERTO_RICO,
+    SAYS_NOTHING,
+    STREETS_OF_PUERTO_RICO,
+    SUFFIXES,
+    UNITS,
+)
 from quillpost.postal.units import (
     UNNAMED,
     Unit,
@@ -22,8 +32,7 @@ from quillpost.postal.wording import segments
 
 MOST_READINGS = 4
 """What was written anew is read again until it stays: what is left of a line may be a line itself."""
-PEOPLE = ("C/O", "ATTN", "ATTENTION")
-"""Words before somebody's name, which is no part of the door."""
+GENERAL = GENERAL_DELIVERY.split()
 
 
 class Delivery(NamedTuple):
@@ -35,15 +44,20 @@ class Delivery(NamedTuple):
     has_number: bool
     is_military: bool
     is_unnamed: bool
+    lacks_box: bool = False
+
+    @property
+    def is_door(self) -> bool:
+        """Not where many people have one and the same: a street without a number, a route without its box."""
+        return self.has_number and not self.lacks_box and self.street != GENERAL_DELIVERY
 
     @property
     def key(self) -> tuple[str, str]:
         """The street and the unit as a key has them."""
-        street = bare(" ".join([SAME.get(word, word) for word in self.street.split()]))
         inside = [bare(text) for text in unit_key(self.units)]
-        if self.beside and not self.beside.startswith(PEOPLE):
-            inside.append(bare(self.beside))
-        return street, ",".join(inside)
+        if self.beside and (more := beside_key(self.beside)):
+            inside.append(more)
+        return street_key(self.street), ",".join(inside)
 
 
 def delivery(address: str, address2: str | None, state: str | None) -> Delivery:
@@ -65,6 +79,8 @@ def delivery(address: str, address2: str | None, state: str | None) -> Delivery:
 
 def _segments(text: str, state: str | None) -> list[list[str]]:
     found = segments(text)
+    if len(found) > 1:
+        found = [words for words in found if " ".join(words) not in SAYS_NOTHING] or found[:1]
     if state == "PR":
         return [part for words in found for part in _in_puerto_rico(words)]
     return found
@@ -73,11 +89,20 @@ def _segments(text: str, state: str | None) -> list[list[str]]:
 def _in_puerto_rico(words: list[str]) -> list[list[str]]:
     """In the words of the post there; an urbanization has a line of its own."""
     found: list[list[str]] = [[]]
-    for word in " ".join([PUERTO_RICO.get(word, word) for word in words]).split():
-        if word == "URB" and found[-1]:
+    words = " ".join([PUERTO_RICO.get(word, word) for word in words]).split()
+    for place, word in enumerate(words):
+        if found[-1] and (word == "URB" or _begins_a_street(words, place, found[-1])):
             found.append([])
         found[-1].append(word)
     return found
+
+
+def _begins_a_street(words: list[str], place: int, before: list[str]) -> bool:
+    """`URB LAS GLADIOLAS 150 CALLE A`: the number of the house comes after where it is."""
+    if len(before) < 2 or before[0] not in NEIGHBOURHOODS or not has_digit(words[place]):
+        return False
+    after = words[place + 1 :]
+    return bool(after) and (after[0] in STREETS_OF_PUERTO_RICO or (len(after) > 1 and after[-1] in SUFFIXES))
 
 
 def _simple(first: list[list[str]], second: list[list[str]]) -> Delivery | None:
@@ -100,11 +125,11 @@ def _is_street(words: list[str]) -> bool:
     first = words[0]
     if may_begin_a_box(first) and read_box(words):
         return True
-    return (has_digit(first) and not is_ordinal(first) and len(words) > 1) or words == ["GENERAL", "DELIVERY"]
+    return (has_digit(first) and not is_ordinal(first) and len(words) > 1) or words == GENERAL
 
 
 def _any(first: list[list[str]], second: list[list[str]]) -> Delivery:
-    lines = [_units_last(words) for words in (*_joined(first), *_joined(second))]
+    lines = [_units_last(words) for words in _with_its_box(_joined(first), _joined(second))]
     if not lines:
         return Delivery("", None, "", [], has_number=False, is_military=False, is_unnamed=False)
     place = next((place for place, words in enumerate(lines) if _is_street(words)), 0)
@@ -116,6 +141,10 @@ def _any(first: list[list[str]], second: list[list[str]]) -> Delivery:
         if index == place:
             beside += [door.rest] if door.rest else []
             continue
+        again = read_door(words) if _is_street(words) else None
+        if again is not None and again.street == door.street:
+            units += again.units  # the street, said twice
+            continue
         unit = unnamed_unit(words) if index > place else None
         if unit is not None:
             is_unnamed = is_unnamed or unit not in units
@@ -125,6 +154,13 @@ def _any(first: list[list[str]], second: list[list[str]]) -> Delivery:
             units += more
             beside += [text] if text else []
     return _written(door._replace(is_unnamed=is_unnamed), _merged(units), " ".join(beside))
+
+
+def _with_its_box(first: list[list[str]], second: list[list[str]]) -> list[list[str]]:
+    """`RR 2`, and on the next line `Box 18`."""
+    if first and second and second[0][0] == "BOX" and read_box([*first[-1], *second[0]]):
+        return [*first[:-1], [*first[-1], *second[0]], *second[1:]]
+    return [*first, *second]
 
 
 def _joined(lines: list[list[str]]) -> list[list[str]]:
@@ -169,6 +205,8 @@ def _beside(words: list[str], after: str) -> tuple[list[Unit], str]:
     if box is not None and not box.units:
         return [], box.line
     start, units = split_units(words, 1)
+    if any(not number and designator not in LONE_UNITS for designator, number in units):
+        return [], " ".join(words)  # FOO BUILDING is its name
     return units, " ".join(words[:start])
 
 
@@ -193,5 +231,12 @@ def _merged(units: list[Unit]) -> list[Unit]:
 def _written(door: Door, units: list[Unit], beside: str) -> Delivery:
     line = f"{door.street} {unit_line(units)}" if units else door.street
     return Delivery(
-        line, beside or None, door.street, units, door.has_number, door.is_military, door.is_unnamed
+        line,
+        beside or None,
+        door.street,
+        units,
+        door.has_number,
+        door.is_military,
+        door.is_unnamed,
+        door.lacks_box,
     )

@@ -10,6 +10,7 @@ from quillpost.postal.cities import town_of
 from quillpost.postal.home import delivery
 from quillpost.postal.keys import bare, door_key
 from quillpost.postal.surnames import surname_of as surname_of
+from quillpost.postal.tables import SAYS_NOTHING
 from quillpost.postal.wording import plain
 from quillpost.postal.zips import written_zip
 
@@ -39,21 +40,32 @@ class Judged:
     """Sentences; of what is undeliverable the first says why."""
 
 
-def judge(parts: Mapping[str, str | None], country: str, *, email: str | None = None) -> Judged:
-    """The address of these parts (stripped; an empty one is None) in this country."""
+def judge(
+    parts: Mapping[str, str | None], country: str, *, email: str | None = None, name: str | None = None
+) -> Judged:
+    """The address of these parts (stripped; an empty one is None) in this country; whose it is matters only
+    where it is no door."""
     if parts["address"] is None:
         return Judged(None, None, UNDELIVERABLE, (NO_ADDRESS,))
+    second = parts["address2"]
+    if second is not None and plain(second) in SAYS_NOTHING | {""}:
+        second = None
     if country == HOME:
-        return _judge_home(parts["address"], parts, email)
-    return _judge_abroad(parts["address"], parts, country, email)
+        return _judge_home(parts["address"], second, parts, email, name)
+    return _judge_abroad(parts["address"], second, parts, country, email)
 
 
-def _judge_home(address: str, parts: Mapping[str, str | None], email: str | None) -> Judged:
+def _judge_home(
+    address: str, second: str | None, parts: Mapping[str, str | None], email: str | None, name: str | None
+) -> Judged:
     city, state, code = parts["city"], parts["province"], parts["postal_code"]
-    written = delivery(address, parts["address2"], state)
+    written = delivery(address, second, state)
     street, unit = written.key
     zip_code = written_zip(code or "")
-    key = door_key(street, unit, zip_code[:5], HOME, known=(city, state, email))
+    if written.is_door:
+        key = door_key(street, unit, zip_code[:5], HOME, known=(city, state, email))
+    else:
+        key = door_key(street, unit, "", HOME, known=(city, state, email, zip_code[:5], name))
     if city is None or state is None or code is None:
         return Judged(key, None, UNDELIVERABLE, (HALF_AN_ADDRESS,))
     town = town_of(zip_code[:5], city)
@@ -68,8 +80,10 @@ def _judge_home(address: str, parts: Mapping[str, str | None], email: str | None
     return Judged(key, standard, DOUBTFUL if doubts else DELIVERABLE, doubts)
 
 
-def _judge_abroad(address: str, parts: Mapping[str, str | None], country: str, email: str | None) -> Judged:
-    _, address2, city, province, code = (parts[name] for name in PARTS)
+def _judge_abroad(
+    address: str, address2: str | None, parts: Mapping[str, str | None], country: str, email: str | None
+) -> Judged:
+    city, province, code = (parts[name] for name in PARTS[2:])
     where = bare(code).replace(" ", "") or bare(city)  # 110 00 is 11000; not everyone has codes
     key = door_key(bare(address), bare(address2), where, country, known=(city, province, email))
     if city is None:

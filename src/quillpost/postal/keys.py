@@ -20,8 +20,8 @@ SELECTORS = re.compile("[\u034f\u180b-\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef]"
 """Marks that nobody sees, or that only choose another form of the letter before them."""
 
 
-Known = tuple[str | None, str | None, str | None]
-"""City, province and e-mail."""
+Known = tuple[str | None, ...]
+"""City, province, e-mail; and of what is no door, the ZIP code and the name."""
 
 
 def door_key(street: str, unit: str, place: str, country: str, *, known: Known) -> str:
@@ -32,8 +32,9 @@ def door_key(street: str, unit: str, place: str, country: str, *, known: Known) 
     named = [street, unit, place, country]
     if place:
         return _short("|".join(named))
-    city, province, email = known
-    return _short("|".join([*named, bare(city), bare(province), (email or "").lower()])) + NO_PLACE
+    city, province, email, *more = known
+    rest = [bare(city), bare(province), (email or "").lower(), *map(bare, more)]
+    return _short("|".join([*named, *rest])) + NO_PLACE
 
 
 def street_of(key: str) -> str:

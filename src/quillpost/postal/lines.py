@@ -9,7 +9,7 @@ import re
 from quillpost.postal.by_library import labelled
 from quillpost.postal.cities import town_of
 from quillpost.postal.doors import read_door
-from quillpost.postal.states import state_code
+from quillpost.postal.states import LAST_WORDS, state_code
 from quillpost.postal.tables import DIRECTIONS, SUFFIXES, UNITS
 from quillpost.postal.units import has_digit
 from quillpost.postal.wording import segments
@@ -39,7 +39,9 @@ def taken_apart(line: str) -> dict[str, str] | None:
 def _street_city_state(text: str, zip5: str) -> tuple[str, str, str] | None:
     """Read from the end, the longest state first: a city may be named New York, a state West Virginia."""
     words = text.split()
-    for count in range(min(LONGEST_STATE, len(words) - 1), 0, -1):
+    last = words[-1].rstrip(",").replace(".", "").upper()
+    most = LONGEST_STATE if last in LAST_WORDS or not last else 1
+    for count in range(min(most, len(words) - 1), 0, -1):
         if state := state_code(" ".join(words[-count:]).rstrip(",")):
             found = _street_city(" ".join(words[:-count]).rstrip(", "), zip5, state)
             return (*found, state) if found else _without_state(text, zip5)

@@ -18,9 +18,13 @@ STATES = {
     "WEST VIRGINIA": "WV", "WISCONSIN": "WI", "WYOMING": "WY",
 }  # fmt: skip
 CODES = frozenset(STATES.values())
+LAST_WORDS = frozenset(name.split()[-1] for name in STATES if " " in name)
+"""How the names end that are more than one word."""
 
 
 def state_code(text: str) -> str | None:
     """The two letters for a state given as letters or name, or None."""
+    if text in CODES:
+        return text
     word = " ".join(text.upper().replace(".", "").split())
     return word if word in CODES else STATES.get(word)

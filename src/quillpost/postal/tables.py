@@ -22,11 +22,13 @@ def _by_spelling(entries: Mapping[str, Iterable[str]]) -> dict[str, str]:
 
 SUFFIXES = _suffixes()
 """The standard abbreviation by any spelling of a street suffix."""
+STANDARD_SUFFIXES = frozenset(SUFFIXES.values())
 STRONG_SUFFIXES = frozenset(
     word for word, standard in SUFFIXES.items() if standard in _WORDS["strong_suffixes"]["standards"]
 )
 
 DIRECTIONS: dict[str, str] = _WORDS["directions"] | {code: code for code in _WORDS["directions"].values()}
+DIRECTION_CODES = frozenset(DIRECTIONS.values())
 DOUBLE_DIRECTIONS = {(first, second): first + second for first in "NS" for second in "EW"}
 
 NUMBERED_UNITS = _by_spelling(_WORDS["units"])
@@ -34,9 +36,14 @@ LONE_UNITS = _by_spelling(_WORDS["lone_units"])
 UNITS = NUMBERED_UNITS | LONE_UNITS
 WEAK_UNITS = frozenset(_WORDS["weak_units"]["words"])
 ONE_DOOR = frozenset(_WORDS["one_door"]["designators"])
+COMPANIES, NOTES, REQUESTS, BUILDINGS = (
+    frozenset(_WORDS["no_door"][kind]) for kind in ("companies", "notes", "requests", "buildings")
+)
+SAYS_NOTHING = frozenset(_WORDS["says_nothing"]["phrases"])
 
 HIGHWAYS = _by_spelling(_WORDS["highways"])
 HIGHWAY_STARTS = frozenset(phrase.split()[0] for phrase in HIGHWAYS)
+BEFORE_HIGHWAYS = frozenset(_WORDS["highway_kinds"]["words"])
 BEFORE_NAMES = frozenset(_WORDS["before_names"]["words"])
 
 BOXES = _by_spelling(_WORDS["boxes"])
@@ -46,4 +53,9 @@ BOX_STARTS = frozenset(phrase.split()[0] for phrase in (*BOXES, *ROUTES, *MILITA
 
 SPELLED_NUMBERS: dict[str, str] = _WORDS["spelled_numbers"]
 PUERTO_RICO: dict[str, str] = _WORDS["puerto_rico"]
+NEIGHBOURHOODS, STREETS_OF_PUERTO_RICO = (
+    frozenset(_WORDS["neighbourhoods"][kind]) for kind in ("words", "streets")
+)
 SAME: dict[str, str] = _WORDS["same"]
+SPELLED_ORDINALS = {word: number for word, number in SAME.items() if number[0].isdigit()}
+TENS: dict[str, str] = _WORDS["tens"]

@@ -5,6 +5,7 @@ from quillpost.postal.tables import (
     LONE_UNITS,
     NUMBERED_UNITS,
     ONE_DOOR,
+    SPELLED_ORDINALS,
     SUFFIXES,
     UNITS,
     WEAK_UNITS,
@@ -39,8 +40,8 @@ def split_units(words: list[str], first: int) -> tuple[int, list[Unit]]:
 
 
 def is_floor(word: str, following: str) -> bool:
-    """`2ND FLOOR`"""
-    return NUMBERED_UNITS.get(following) == "FL" and is_ordinal(word)
+    """`2ND FLOOR` and `SECOND FLOOR`"""
+    return NUMBERED_UNITS.get(following) == "FL" and (is_ordinal(word) or word in SPELLED_ORDINALS)
 
 
 def read_units(words: list[str], *, after: str | None = None) -> list[Unit] | None:
@@ -51,7 +52,7 @@ def read_units(words: list[str], *, after: str | None = None) -> list[Unit] | No
         word = words[place]
         following = words[place + 1] if place + 1 < count else None
         if following is not None and is_floor(word, following):
-            found.append(("FL", word[:-2]))
+            found.append(("FL", SPELLED_ORDINALS.get(word, word)[:-2]))
             place += 2
             continue
         designator = UNITS.get(word)
@@ -65,9 +66,17 @@ def read_units(words: list[str], *, after: str | None = None) -> list[Unit] | No
                 end += 1
             found.append((designator, " ".join(_number_of(designator, words[place + 1 : end]))))
             place = end
-        elif following == UNNAMED and word in NUMBERED_UNITS and designator != UNNAMED and place + 2 < count:
-            words = [*words[:place], word, *words[place + 2 :]]  # APT #4 is APT 4
+        elif (
+            following is not None
+            and NUMBERED_UNITS.get(following) == UNNAMED
+            and word in NUMBERED_UNITS
+            and designator != UNNAMED
+            and place + 2 < count
+        ):
+            words = [*words[:place], word, *words[place + 2 :]]  # APT #4 and APT NO 4 are APT 4
             count -= 1
+        elif designator in ONE_DOOR and following in LONE_UNITS:
+            place += 1  # APT UPPER is UPPER
         elif word == UNNAMED and (following is None or following in UNITS):
             place += 1  # the sign alone says nothing
         elif word in LONE_UNITS or following is None or following in UNITS:

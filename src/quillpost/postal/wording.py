@@ -10,7 +10,7 @@ _ASCII = str.maketrans(
     | dict.fromkeys('"!$()*+:<=>?@[\\]^_{|}~', " ")
     | {"'": "", "`": "", "#": " # ", ",": " , ", ";": " , ", "\n": " , ", "\r": " , ", "%": " C/O "}
 )
-_INITIALS = re.compile(r"(?<!\w)(\w)\.(?=\w(?!\w))")
+_INITIALS = re.compile(r"(?<!\w)([^\W\d_])\.(?=[^\W\d_](?!\w))")
 _POINT = re.compile(r"(?<!\d)\.|\.(?!\d)")
 _SLASH = re.compile(r"(?<![\d])/|/(?![\d])")
 _CARE_OF = re.compile(r"(?<!\w)C ?/ ?O(?!\w)")

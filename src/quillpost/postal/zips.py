@@ -63,6 +63,8 @@ def zip_place(zip5: str) -> ZipPlace | None:
 
 def written_zip(code: str) -> str:
     """Five digits, or five and four with a hyphen; what is neither stays, in capitals."""
+    if len(code) == 5 and code.isascii() and code.isdigit():
+        return code
     parts = ZIP.fullmatch(code)
     if parts is None:
         return bare(code).replace(" ", "")

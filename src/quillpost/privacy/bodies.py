@@ -27,7 +27,8 @@ ERASED_ANSWER = (
 ANSWERS = sa.text(
     """
     update idempotency_keys k
-       set answer_body = :erased, answer_type = 'application/json', sealed = false
+       set answer_body = :erased, answer_type = 'application/json', sealed = false,
+           answer_headers = answer_headers - 'x-warnings'
      where k.account_id = :account and k.mode = any(:modes)
        and k.answer_body is not null and k.answer_body <> :erased
        and (cast(:sub_account as text) is null or starts_with(k.path, cast(:sub_account as text) || ' '))

@@ -3,6 +3,9 @@
 A request is a row before it is answered, and nobody looks then whether its code is known: the answer takes
 as long for one that is not. Soon after, a job puts the address of each piece on a list that the service keeps
 for the whole account, one in each mode: a piece that was never mailed bars nobody from live mail.
+
+Codes have capitals and small letters, and people mistype them. One that no piece has stands for the only
+piece whose code reads alike.
 """
 
 import re
@@ -17,23 +20,51 @@ from quillpost.database import Database, Tx
 from quillpost.database.tables import do_not_mail_inbox
 from quillpost.kit.sealing import Sealer
 from quillpost.kit.times import Clock
-from quillpost.kit.tokens import SHORT_CODE_LENGTH, UNAMBIGUOUS
+from quillpost.kit.tokens import BASE62, SHORT_CODE_LENGTH, SPECIMEN_CODE
+from quillpost.postal.judging import DELIVERABLE, PARTS
 
 log = structlog.get_logger(__name__)
 
 TAKE_IN = "do_not_mail.take_in"
 AT_ONCE = 1_000
-CODE = re.compile(f"[{UNAMBIGUOUS}]{{{SHORT_CODE_LENGTH}}}")
+TYPED = re.compile(f"[{BASE62}]{{{SHORT_CODE_LENGTH}}}")
+BETWEEN = re.compile(r"[\s\-\u2010-\u2015]+")
+"""What people put between the letters of a code, or around it."""
 NAMES = {"live": "Do-not-mail requests", "test": "Do-not-mail requests (testing)"}
 
 _NEXT = sa.text("select id from do_not_mail_inbox order by id limit :most for update skip locked")
 
-_ASKED = """
-    select distinct on (i.account_id, i.mode, i.address_key) i.*
-      from do_not_mail_inbox asked join items i on i.code = asked.code
+_MEANT = """i.id = coalesce(
+           (select id from items where code = asked.code),
+           (select min(id) from items
+             where code is not null and code_as_read(code) = code_as_read(asked.code) having count(*) = 1))"""
+
+# Whoever has moved holds a piece that went to the new address: that one is barred.
+_ASKED = f"""
+    select distinct on (i.account_id, i.mode, coalesce(i.moved_key, i.address_key))
+           i.account_id, i.mode, coalesce(i.moved_key, i.address_key) as address_key, i.country, i.standard,
+           {
+    ", ".join(
+        f"case when i.moved_key is null then i.{name} else i.standard[{place}] end as {name}"
+        for place, name in enumerate(PARTS, 1)
+    )
+},
+           case when i.moved_key is null then i.deliverability else '{DELIVERABLE}' end as deliverability,
+           case when i.moved_key is null then i.reasons else '{{}}' end as reasons
+      from do_not_mail_inbox asked join items i on {_MEANT}
      where asked.id = any(:ids) and i.address_key is not null
-     order by i.account_id, i.mode, i.address_key, i.id
+     order by i.account_id, i.mode, coalesce(i.moved_key, i.address_key), i.id
 """
+# Of pieces whose recipients are forgotten only a digest is known.
+_BAR_FORGOTTEN = sa.text(
+    f"""
+    insert into barred_digests (account_id, sub_account_id, kind, digest, at)
+    select distinct i.account_id, cast(null as bigint), 'address', i.door_digest, cast(:now as timestamptz)
+      from do_not_mail_inbox asked join items i on {_MEANT}
+     where asked.id = any(:ids) and i.door_digest is not null
+    on conflict do nothing
+    """
+)
 _THEIRS = """l.account_id = i.account_id and l.kept_for = i.mode and l.is_suppression_list
              and l.sub_account_id is null"""
 
@@ -73,9 +104,18 @@ _ADD = sa.text(
 )
 
 
-def is_code(text: str) -> bool:
-    """Whether it looks like a code on a piece; not whether it is one."""
-    return CODE.fullmatch(text) is not None
+def typed_code(text: str) -> str | None:
+    """The code that somebody typed, without what is between its letters; nothing where it cannot be one.
+
+    Not whether there is such a piece: what looks like the code of a preview is told by `is_specimen`.
+    """
+    code = BETWEEN.sub("", text)
+    return code if TYPED.fullmatch(code) else None
+
+
+def is_specimen(code: str) -> bool:
+    """Whether it is the code on every preview, which no piece has."""
+    return code.upper() == SPECIMEN_CODE
 
 
 def ask(tx: Tx, code: str, *, now: datetime) -> None:
@@ -102,7 +142,8 @@ def _take_some(db: Database, sealer: Sealer, clock: Clock) -> int:
         made += tx.execute(_MAKE_LISTS, these).scalars()
         list_keeping.give_keys(tx, sealer, made)
         # Read when the lists are in our hands, as whoever puts people on a list does.
-        added = tx.execute(_ADD, these | {"now": clock()})
+        added = tx.execute(_ADD, these | {"now": clock()}).rowcount
+        added += tx.execute(_BAR_FORGOTTEN, these).rowcount
         tx.execute(sa.delete(do_not_mail_inbox).where(do_not_mail_inbox.c.id.in_(ids)))
-    log.info("do_not_mail.taken_in", requests=len(ids), addresses=added.rowcount)
+    log.info("do_not_mail.taken_in", requests=len(ids), addresses=added)
     return len(ids)

@@ -11,14 +11,18 @@ from typing import Any
 import sqlalchemy as sa
 
 from quillpost.database import Tx
+from quillpost.database.press_tables import prints
 from quillpost.database.tables import CUSTOM, PERSON, items
+from quillpost.orders.sending import TOLD_OF_DOUBTS
 from quillpost.privacy import pictures, print_files
 
 EMPTIED = (
     *PERSON, "absentee_address", "email", "phone", "dob", "anniversary", *CUSTOM, "address_key", "surname",
-    "deliverability", "standard", "reasons", "front_file_id", "background_file_id",
+    "moved_key", "deliverability", "standard", "reasons", "front_file_id", "background_file_id",
 )  # fmt: skip
 """What a piece knows of its recipient. The country stays: it decides how far a piece is followed."""
+
+SAID_LESS = TOLD_OF_DOUBTS.rstrip(": ") + "."
 
 HOLD_ORDERS = sa.text(
     """
@@ -26,6 +30,14 @@ HOLD_ORDERS = sa.text(
      order by id for no key update
     """
 )
+
+_DOOR = sa.func.coalesce(items.c.moved_key, items.c.address_key)
+_MAY_BE_ASKED_FOR = sa.and_(
+    items.c.mode == "live",
+    sa.exists().where(prints.c.item_id == items.c.id),
+    sa.not_(sa.func.bars_email(_DOOR)),
+)
+"""Whoever holds the piece may ask for no more mail yet: what it takes to bar the address is kept."""
 
 _THEIR_FACTS = "array(select id from facts where item_id = any(:items))"
 
@@ -55,6 +67,14 @@ BESIDE = {
          where n.kind = 'scans' and split_part(n.key, ':', 2) = o.id::text and n.words not in (
                '', 'Pieces of order ' || o.id || ' were scanned.')
     """,
+    # What is doubtful of an address is said to the sender, and names the city.
+    "orders": f"""
+        update orders o
+           set warnings = array(select regexp_replace(w, '{TOLD_OF_DOUBTS}.*$', '{SAID_LESS}')
+                                  from unnest(o.warnings) with ordinality as told (w, place) order by place)
+         where o.id in (select order_id from items where id = any(:items))
+           and exists (select from unnest(o.warnings) w where strpos(w, '{TOLD_OF_DOUBTS}') > 0)
+    """,
     "automation_due": "delete from automation_due where item_id = any(:items)",
     "received_events": """
         delete from received_events
@@ -75,7 +95,13 @@ def empty(tx: Tx, item_ids: Sequence[int], *, now: datetime) -> dict[str, int]:
     emptied = (
         sa.update(items)
         .where(items.c.id.in_(item_ids), items.c.person_gone_at.is_(None))
-        .values(**dict.fromkeys(EMPTIED), person_gone_at=now)
+        .values(
+            **dict.fromkeys(EMPTIED),
+            person_gone_at=now,
+            door_digest=sa.case(
+                (_MAY_BE_ASKED_FOR, sa.func.bar_digest(items.c.account_id, "address", _DOOR))
+            ),
+        )
     )
     counts["items"] = tx.execute(emptied).rowcount
     counts["files"] = print_files.forget_of(tx, item_ids, now=now)

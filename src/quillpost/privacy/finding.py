@@ -12,6 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from quillpost.database import Tenant, Tx
+from quillpost.postal.judging import DOUBTFUL
 from quillpost.privacy.whom import Whom
 
 OWN = "account_id = :account and (cast(:sub_account as bigint) is null or sub_account_id = :sub_account)"
@@ -24,10 +25,13 @@ SHORTEST_WORD = 3
 
 RECIPIENTS = sa.text(
     f"""
-    select id, mailing_list_id, address_key, email_key as email, name, address from recipients
+    select id, mailing_list_id, address_key, email_key as email, name, address, deliverability, reasons
+      from recipients
      where id in (
         select r.id from unnest(cast(:keys as text[])) k (key)
           join recipients r on r.account_id = :account and r.address_key = k.key
+         union all
+        select r.id from recipients r where r.account_id = :account and r.moved_key = any(:keys)
          union all
         select r.id from recipients r where r.account_id = :account and r.email_key = cast(:email as text))
        and created_at <= :before and {OWN}
@@ -36,10 +40,12 @@ RECIPIENTS = sa.text(
 )
 ITEMS = sa.text(
     f"""
-    select id, address_key, lower(email) as email, name, address from items
+    select id, address_key, lower(email) as email, name, address, deliverability, reasons from items
      where id in (
         select i.id from unnest(cast(:keys as text[])) k (key)
           join items i on i.account_id = :account and i.mode = any(:modes) and i.address_key = k.key
+         union all
+        select i.id from items i where i.account_id = :account and i.moved_key = any(:keys) and {IN_MODES}
          union all
         select i.id from items i
          where i.account_id = :account and i.mode = any(:modes)
@@ -60,7 +66,7 @@ class Found:
     keys: set[str] = field(default_factory=set)
     """As automations know people: the address's key, or the e-mail."""
     words: list[str] = field(default_factory=list)
-    """What would tell of them in a text: names, streets, e-mails."""
+    """What would tell of them in a text: names, streets, e-mails, doubts."""
 
 
 def scope(who: Tenant) -> dict[str, Any]:
@@ -81,8 +87,13 @@ def find(tx: Tx, who: Tenant, whom: Whom, *, before: datetime) -> Found:
         lists={row.mailing_list_id for row in people},
         items=[row.id for row in pieces],
         keys=keys | {f"email {email}" for email in emails},
-        words=_words([*emails, *(text for row in (*people, *pieces) for text in (row.name, row.address))]),
+        words=_words([*emails, *(text for row in (*people, *pieces) for text in _telling(row))]),
     )
+
+
+def _telling(row: sa.Row[Any]) -> list[str | None]:
+    """The reason of a doubt names what is doubted, and senders are told of it."""
+    return [row.name, row.address, *(row.reasons[:1] if row.deliverability == DOUBTFUL else ())]
 
 
 def _words(texts: Sequence[str | None]) -> list[str]:

@@ -8,6 +8,7 @@ from datetime import datetime
 import sqlalchemy as sa
 import structlog
 
+from quillpost.audience.rejudging import is_under_way
 from quillpost.database import Database, Tenant, Tx
 from quillpost.database.privacy_tables import erasing_files, erasures
 from quillpost.kit.sealing import SealBroken, Sealer
@@ -73,8 +74,12 @@ def empty_mailed(db: Database, *, now: datetime) -> int:
 
 
 def look_again(db: Database, sealer: Sealer, *, now: datetime) -> None:
-    """The second pass of every erasure whose time has come, each in a transaction of its own."""
-    after: int | None = 0
+    """The second pass of every erasure whose time has come, each in a transaction of its own.
+
+    After an upgrade people are known by older keys for a while, and the first may not have found them: then
+    it waits until all are judged.
+    """
+    after: int | None = None if is_under_way(db) else 0
     while after is not None:
         with db.work() as tx:
             after = _look_again(tx, sealer, after=after, now=now)

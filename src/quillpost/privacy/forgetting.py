@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import structlog
 
 from quillpost.database import Database
-from quillpost.privacy.retention import RULES, Days, Rule, overdue
+from quillpost.privacy.retention import RULES, Days, Rule, Step, overdue
 
 log = structlog.get_logger(__name__)
 
@@ -33,10 +33,10 @@ def forget_old(db: Database, days: Days, *, now: datetime, rules: Sequence[Rule]
         kept = days.get(rule.setting)
         if kept is None or rule.forget is None:
             continue
-        before, gone = now - timedelta(days=kept), 0
+        step, gone = Step(before=now - timedelta(days=kept), most=AT_ONCE, now=now), 0
         for _ in range(MOST_STEPS):
             with db.work() as tx:
-                some = rule.forget(tx, before, AT_ONCE, now)
+                some = rule.forget(tx, step)
             gone += some
             if some < AT_ONCE:
                 break

@@ -16,8 +16,21 @@ from quillpost.privacy import emptying, pictures, print_files
 Days = Mapping[str, int | None]
 """By the name of a setting, so many; None: for ever."""
 
-Forget = Callable[[Tx, datetime, int, datetime], int]
-"""Forgets some rows from before a time, so many at most; how many they were. Told the time."""
+
+@dataclass(slots=True, kw_only=True)
+class Step:
+    """Some rows from before a time, so many at most, at this moment; one for all steps of a run. In tables
+    where what is old lies in the order of its ids, a run goes from one id to another."""
+
+    before: datetime
+    most: int
+    now: datetime
+    after: int = 0
+    until: int | None = None
+
+
+Forget = Callable[[Tx, Step], int]
+"""Forgets some rows; how many they were."""
 
 ENDED = "status in ('fulfilled', 'cancelled', 'error')"
 IS_OVER = "(i.is_over or i.status in ('Delivered', 'Returned to Sender', 'Failed'))"
@@ -42,8 +55,34 @@ def _delete(table: str, column: str, overdue: str) -> Forget:
         f"delete from {table} where {column} = any(array(select * from ({overdue}) old limit :most))"
     )
 
-    def forget(tx: Tx, before: datetime, most: int, now: datetime) -> int:  # noqa: ARG001
-        return tx.execute(statement, {"before": before, "most": most}).rowcount
+    def forget(tx: Tx, step: Step) -> int:
+        return tx.execute(statement, {"before": step.before, "most": step.most}).rowcount
+
+    return forget
+
+
+def _delete_along(table: str, alias: str, time: str, overdue: str) -> Forget:
+    """The same by a cursor: what stays, and what has just gone, is not looked through again by each step. The
+    last id that may be old is found by the index over times, which says roughly where rows lie."""
+    newest = sa.text(f"select coalesce(max(id), 0) from {table} where {time} < :before")
+    statement = sa.text(
+        f"""
+        with gone as (
+            delete from {table} where id = any(array(
+                {overdue} and {alias}.id > :after and {alias}.id <= :until
+                 order by {alias}.id limit :most))
+            returning id)
+        select count(*) as rows, max(id) as last from gone
+        """
+    )
+
+    def forget(tx: Tx, step: Step) -> int:
+        if step.until is None:
+            step.until = int(tx.execute(newest, {"before": step.before}).scalar_one())
+        here = {"before": step.before, "most": step.most, "after": step.after, "until": step.until}
+        gone = tx.execute(statement, here).one()
+        step.after = gone.last or step.after
+        return int(gone.rows)
 
     return forget
 
@@ -52,10 +91,10 @@ def _each(overdue: str, deed: Callable[..., object]) -> Forget:
     """What Python does about rows that are found by their ids."""
     statement = sa.text(f"select * from ({overdue}) old limit :most")
 
-    def forget(tx: Tx, before: datetime, most: int, now: datetime) -> int:
-        ids = list(tx.execute(statement, {"before": before, "most": most}).scalars())
+    def forget(tx: Tx, step: Step) -> int:
+        ids = list(tx.execute(statement, {"before": step.before, "most": step.most}).scalars())
         if ids:
-            deed(tx, ids, now=now)
+            deed(tx, ids, now=step.now)
         return len(ids)
 
     return forget
@@ -76,7 +115,7 @@ FACTS = f"""
        and not exists (select from fact_queue q where q.fact_id = f.id)
        and not exists (select from deliveries d where d.status = 'pending' and d.fact_id = f.id)
 """
-VISITS = "select id from visits where at < :before"
+VISITS = "select v.id from visits v where v.at < :before"
 CARRIER_SCANS = f"""
     select s.id from carrier_scans s left join items i on i.id = s.item_id
      where s.received_at < :before and (i.id is null or {IS_OVER})
@@ -107,11 +146,11 @@ RULES = (
     Rule("items", "recipients of pieces", "keep_people_days", "the piece's end", PEOPLE,
          _each(PEOPLE, emptying.empty_ended)),
     Rule("facts", "what happened to orders", "keep_facts_days", "when it happened", FACTS,
-         _delete("facts", "id", FACTS)),
+         _delete_along("facts", "f", "at", FACTS)),
     Rule("visits", "scans of QR codes", "keep_visits_days", "the scan", VISITS,
-         _delete("visits", "id", VISITS)),
+         _delete_along("visits", "v", "at", VISITS)),
     Rule("carrier_scans", "the carrier's scans", "keep_carrier_scans_days", "when they came", CARRIER_SCANS,
-         _delete("carrier_scans", "id", CARRIER_SCANS)),
+         _delete_along("carrier_scans", "s", "received_at", CARRIER_SCANS)),
     Rule("automation_sent", "whom automations mailed", "keep_mailed_days", "the order", SENT,
          _delete("automation_sent", "ctid", SENT)),
     Rule("files", "pictures and PDFs of orders", "keep_pictures_days", "the order's end", PICTURES,

@@ -16,6 +16,7 @@ NOBODY_NAMED = "Give the person's address, or their email, or both."
 NO_DOOR = (
     "Give the ZIP code too (outside the US the postal code or the city): a street alone may be many people's."
 )
+MANY_PEOPLES = "Many people have this address: give a house number or a box, or the person's email instead."
 ZIP_DIGITS = 5
 
 
@@ -44,7 +45,8 @@ def whom_of(given: Row) -> Whom:
         person, wrong = examine_alone({name: given.get(name) for name in ADDRESS}, may_lack=True)
         faults |= wrong
         if not wrong and (person.address_key is None or person.address_key.endswith(NO_PLACE)):
-            faults["postal_code"] = [NO_DOOR]
+            has_place = person.postal_code is not None and person.country == HOME
+            faults |= {"address": [MANY_PEOPLES]} if has_place else {"postal_code": [NO_DOOR]}
         keys = tuple(dict.fromkeys([person.address_key or "", older_key(person)]))
     elif not email:
         faults["address"] = [NOBODY_NAMED]

@@ -116,13 +116,17 @@ COUNT = sa.text(
     """
 )
 
-# Somebody who is on the list stays as they are there.
+# Somebody who is on the list stays as they are there. Whoever was bought of a sample is a sample here, too:
+# no live mail goes to them.
 ADD_PEOPLE = sa.text(
     f"""
     insert into recipients (account_id, sub_account_id, mailing_list_id, {", ".join(PERSON_COLUMNS)},
-                            created_at, updated_at)
+                            is_sample, created_at, updated_at)
     select distinct on (l.id, h.address_key) l.account_id, l.sub_account_id, l.id,
-           {", ".join(f"h.{name}" for name in PERSON_COLUMNS)}, :now, :now
+           {", ".join(f"h.{name}" for name in PERSON_COLUMNS)},
+           exists (select from recipients r
+                    where r.account_id = h.account_id and r.address_key = h.address_key and r.is_sample),
+           :now, :now
       from visits v join items h on h.id = v.item_id join mailing_lists l on {_AT_HOME}
      where v.id = any(:visits) and h.address_key is not null
        and not exists (select from recipients r

@@ -10,7 +10,8 @@ from quillpost.database import Database, Tx
 from quillpost.database.lead_tables import leads
 from quillpost.kit.times import Clock
 from quillpost.leads import tags
-from quillpost.leads.nearest import Density, Filters, density_of, nearest
+from quillpost.leads.density import Density, density_of
+from quillpost.leads.nearest import Filters, nearest
 from quillpost.leads.rules import FARTHEST_MILES, METRES_A_MILE
 from quillpost.leads.sample import ensure_sample
 from quillpost.ports import Lead, LeadsAsked, Resident

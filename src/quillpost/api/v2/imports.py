@@ -9,7 +9,7 @@ from fastapi.responses import StreamingResponse
 
 from quillpost.accounts.rules import Caller
 from quillpost.accounts.service import tenant
-from quillpost.api.answers import answer
+from quillpost.api.answers import answer, name_ignored
 from quillpost.api.bodies import MULTIPART
 from quillpost.api.docs import BODY_ERRORS, errors
 from quillpost.api.errors import WrongBody
@@ -21,8 +21,9 @@ from quillpost.api.v2.schemas import imports as schemas
 from quillpost.api.v2.shapes import base_of
 from quillpost.audience import lists
 from quillpost.audience.importing import intake, report, store
-from quillpost.audience.importing.columns import FIELDS, require_someone
+from quillpost.audience.importing.columns import FIELDS, require_someone, warnings_of
 from quillpost.audience.importing.intake import Looked
+from quillpost.audience.importing.layout import name_of
 from quillpost.audience.importing.store import Import
 from quillpost.audience.lists import MailingList
 from quillpost.kit.errors import Conflict, Invalid
@@ -80,6 +81,7 @@ def shape(request: Request, work: Import) -> dict[str, Any]:
         "status": work.status,
         "file_name": work.file_name,
         "columns": [column.written() for column in work.columns],
+        "warnings": warnings_of(work.columns),
         "rows_total": work.rows_total,
         "rows_read": work.rows_read,
         "rows_imported": work.rows_imported,
@@ -145,6 +147,7 @@ def import_into_mailing_list(
     .xlsx workbook, up to `QUILLPOST_IMPORT_BYTES`. The answer comes at once. All of its people come onto the
     list at the same moment, when the list's `processed` is true again. A row that cannot be taken is
     reported with its reason and keeps no other out; whoever is on the list already stays as they are."""
+    intake.require_own(into)
     if not into.processed:
         raise Conflict(intake.BUSY)
     key = intake.keep(parts.shelf.store, looked, now=parts.clock())
@@ -153,7 +156,7 @@ def import_into_mailing_list(
     except BaseException:
         parts.shelf.store.delete(key)
         raise
-    return answer(shape(request, made), status=202)
+    return name_ignored(answer(shape(request, made), status=202), _ignored(request))
 
 
 @router.post(
@@ -164,10 +167,16 @@ def import_into_mailing_list(
     dependencies=MAY_WRITE,
     summary="See how a file would be read",
 )
-def preview_import(looked: LookedAt) -> Response:
+def preview_import(request: Request, looked: LookedAt) -> Response:
     """Its columns, what they seem to hold, and its first rows; nothing is kept of it. Of a long CSV file the
     beginning is enough."""
-    return answer(_previewed(looked))
+    return name_ignored(answer(_previewed(looked)), _ignored(request))
+
+
+def _ignored(request: Request) -> set[str]:
+    """Fields of the form that mean nothing to us."""
+    upload = upload_of(request)
+    return set() if upload is None else set(upload.uploaded().fields) - _FORM["properties"].keys()
 
 
 def _mapping(text: str | None) -> dict[str, Any] | None:
@@ -175,11 +184,19 @@ def _mapping(text: str | None) -> dict[str, Any] | None:
         return None
     told = 'This must be a JSON object of columns and fields, such as {"Street": "address"}.'
     try:
-        found = json.loads(text)
+        found = json.loads(text, object_pairs_hook=_named_once)
     except (ValueError, RecursionError):
         raise Invalid({"mapping": [told]}) from None
     if not isinstance(found, dict):
         raise Invalid({"mapping": [told]})
+    return found
+
+
+def _named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        [first, *_] = [name for name, _ in pairs if [other for other, _ in pairs].count(name) > 1]
+        raise Invalid({f"mapping.{name_of(first)}": ["This column is mapped twice: say once what it holds."]})
     return found
 
 
@@ -201,9 +218,10 @@ def _previewed(looked: Looked) -> dict[str, Any]:
     return {
         "file_name": looked.name,
         "header": looked.layout.has_header,
-        "encoding": looked.layout.encoding,
-        "delimiter": looked.layout.delimiter,
+        "encoding": None if looked.layout.is_workbook else looked.layout.encoding,
+        "delimiter": None if looked.layout.is_workbook else looked.layout.delimiter,
         "columns": [column.written() for column in looked.columns],
+        "warnings": warnings_of(looked.columns),
         "rows": [
             [cell[:LONGEST_PREVIEWED] for cell in row[:width]] + [""] * (width - len(row))
             for row in looked.rows[:PREVIEWED]

@@ -26,7 +26,7 @@ Street = Annotated[
     Text | None,
     Query(
         max_length=LONGEST,
-        description="The beginning of a street address; case, spaces and punctuation do not matter.",
+        description="The beginning of a street address; case and punctuation do not matter.",
         examples=["12 main st"],
     ),
 ]

@@ -8,6 +8,7 @@ from quillpost.accounts.rules import Caller
 from quillpost.accounts.service import tenant
 from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.api.answers import answer
+from quillpost.api.bodies import said
 from quillpost.api.docs import BODY_ERRORS, errors
 from quillpost.api.needs import OneUnit, Parts, may
 from quillpost.api.route import PREFIX, V2Route
@@ -52,7 +53,7 @@ def count_radius_search(body: RadiusCall, who: MayRead, parts: Parts) -> Respons
 @router.post("/mailing-lists/buy-radius-search", response_model=RadiusBought, include_in_schema=False)
 def buy_radius_search(body: RadiusCall, who: MayWrite, parts: Parts, unit: OneUnit) -> Response:
     found, home = _found(body, who, parts)
-    onto = buying.buy_onto_list(
+    onto, bought = buying.buy_onto_list(
         unit.tx,
         who,
         parts.sealer,
@@ -60,10 +61,19 @@ def buy_radius_search(body: RadiusCall, who: MayWrite, parts: Parts, unit: OneUn
         body.search(),
         into=body.mailing_list_id,
         home=home,
+        name=said(body.description) or said(body.name),
         needs_credit=parts.worlds[who.mode].needs_credit,
         now=parts.clock(),
     )
-    return answer({"message": "success", "mailing_list_id": onto.id, "failure": False})
+    return answer(
+        {
+            "message": "success",
+            "mailing_list_id": onto.id,
+            "count": len(bought.people),
+            "leads_fee": bought.cents,
+            "failure": False,
+        }
+    )
 
 
 def _found(body: RadiusCall, who: Caller, parts: ServiceParts) -> tuple[Find, int | None]:

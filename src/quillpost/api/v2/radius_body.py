@@ -134,6 +134,10 @@ class RadiusCall(RadiusFields):
         None, description="The list that they go onto, or would; who is on it already is not bought again."
     )
     sub_account_id: Id | None = Field(None, description="The sub account that a new list belongs to.")
+    description: Text | None = Field(
+        None, max_length=LONGEST, description="What a new list is called; else it is named after the address."
+    )
+    name: Text | None = Field(None, max_length=LONGEST, description="The same as description.")
 
 
 def ignored_in_radius(sent: Any) -> set[str]:

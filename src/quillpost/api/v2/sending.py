@@ -13,8 +13,9 @@ from quillpost.api.answers import answer
 from quillpost.api.needs import Unit
 from quillpost.api.v2.send_body import SendBody
 from quillpost.api.v2.shapes import base_of, inline_shape, send_shape
+from quillpost.audience.rules import Person
 from quillpost.composition.words.variables import compile_text
-from quillpost.leads.finding import Find, find
+from quillpost.leads.finding import Find, PassedOver, find
 from quillpost.orders import previewing, sending
 from quillpost.orders.calls import Faults
 from quillpost.orders.examining import examine_wish
@@ -42,6 +43,22 @@ def draft_resolved(resolved: Resolved, faults: Faults, who: Caller, parts: Parts
         resolved.wish, styles=parts.studio.hands.styles, check_url=parts.check_url, known_faults=faults
     )
     found = _found(wish, who, parts)
+    draft = _prepared(resolved, wish, people, found, who, parts)
+    if found is None:
+        return draft
+    # Which creative it is, is known when its pictures are at hand; it is rare that somebody had it just now.
+    mails_at = sending.due_at(draft, review=parts.worlds[who.mode].review, now=parts.clock())
+    repeats = sending.repeats_of(draft, who, mails_at=mails_at)
+    with parts.db.transaction(tenant(who)) as tx:
+        is_new_to_all = not repeats(tx, found.people)
+    if is_new_to_all:
+        return draft
+    return _prepared(resolved, wish, people, _found(wish, who, parts, repeats=repeats), who, parts)
+
+
+def _prepared(
+    resolved: Resolved, wish: Wish, people: list[Person], found: Find | None, who: Caller, parts: Parts
+) -> Draft:
     if found is not None:
         used = {slot.name for slot in compile_text(wish.message).slots}
         resolved = replace(resolved, longest=longest_among(found.people, used))
@@ -58,7 +75,7 @@ def draft_resolved(resolved: Resolved, faults: Faults, who: Caller, parts: Parts
     return replace(draft, found=found)
 
 
-def _found(wish: Wish, who: Caller, parts: Parts) -> Find | None:
+def _found(wish: Wish, who: Caller, parts: Parts, *, repeats: PassedOver | None = None) -> Find | None:
     """Those around the address that the wish searches around, if it does."""
     if wish.radius is None:
         return None
@@ -68,6 +85,7 @@ def _found(wish: Wish, who: Caller, parts: Parts) -> Find | None:
         who,
         wish.radius,
         home=wish.sub_account_id,
+        repeats=repeats,
         prefix="radius_search.",
         now=parts.clock(),
     )

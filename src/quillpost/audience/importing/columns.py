@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from quillpost.audience.field_names import Meaning, meaning, plain
-from quillpost.audience.importing.layout import Layout
+from quillpost.audience.importing.layout import Layout, name_of
 from quillpost.audience.rules import EMAIL, TEXTS
 from quillpost.kit.errors import Invalid
 from quillpost.postal.lines import taken_apart
@@ -36,13 +36,23 @@ class Column:
     sample: str
     field: str
     """One of `FIELDS`, or `LEFT_OUT`."""
+    is_unwanted: bool = False
+    """Whether its sender says that it is to be left out."""
 
     def written(self) -> dict[str, str]:
         return {"column": self.name, "sample": self.sample, "field": self.field}
 
+    def stored(self) -> dict[str, Any]:
+        return {**self.written(), "unwanted": self.is_unwanted}
+
     @classmethod
-    def read(cls, written: Mapping[str, str]) -> "Column":
-        return cls(written["column"], written["sample"], written["field"])
+    def read(cls, stored: Mapping[str, Any]) -> "Column":
+        return cls(stored["column"], stored["sample"], stored["field"], stored.get("unwanted", False))
+
+    @property
+    def is_missed(self) -> bool:
+        """Whether it is left out, with something in it, and nobody has said so."""
+        return self.field == LEFT_OUT and self.sample != "" and not self.is_unwanted
 
 
 def chosen_columns(
@@ -53,7 +63,46 @@ def chosen_columns(
     guessed = _guessed(layout, rows)
     taken = set(said.values()) - {LEFT_OUT}
     fields = [said.get(place, LEFT_OUT if guess in taken else guess) for place, guess in enumerate(guessed)]
-    return [Column(name, _sample(rows, place), fields[place]) for place, name in enumerate(layout.names)]
+    return [
+        Column(name, _sample(rows, place), fields[place], said.get(place) == LEFT_OUT)
+        for place, name in enumerate(layout.names)
+    ]
+
+
+def warnings_of(columns: Sequence[Column]) -> list[str]:
+    """What of the file is not read, though there is something in it."""
+    places: dict[str, list[int]] = {}
+    for place, column in enumerate(columns):
+        places.setdefault(column.name, []).append(place)
+    told, missed = [], []
+    for name, same in places.items():
+        left_out = [place for place in same if columns[place].is_missed]
+        if len(same) > 1 and len(left_out) == 1:
+            number = left_out[0]
+            which = _ORDINALS.get(same.index(number), "another")
+            told.append(
+                f"{_COUNTS.get(len(same), str(len(same)))} columns are called {name}: {which} is left out;"
+                f" map it by its number, {number}."
+            )
+        elif len(same) > 1 and left_out:
+            numbers = " and ".join(map(str, left_out[:MOST_NAMED]))
+            told.append(
+                f"{_COUNTS.get(len(same), str(len(same)))} columns are called {name}: {len(left_out)} of them"
+                f" are left out; map them by their numbers, {numbers}."
+            )
+        elif left_out:
+            missed.append(name)
+    if missed:
+        one = len(missed) == 1
+        told.append(
+            f"{'1 column is' if one else f'{len(missed):,} columns are'} left out: {named(missed)}."
+            f" Map {'it' if one else 'them'} if you need {'it' if one else 'them'}."
+        )
+    return told
+
+
+_COUNTS = {2: "Two", 3: "Three"}
+_ORDINALS = {0: "the first", 1: "the second", 2: "the third"}
 
 
 def require_someone(columns: Sequence[Column]) -> None:
@@ -81,13 +130,17 @@ def _said(layout: Layout, mapping: Mapping[str, Any]) -> dict[int, str]:
     said: dict[int, str] = {}
     faults: dict[str, list[str]] = {}
     for column, field in mapping.items():
-        path = f"mapping.{column[:100]}"
+        path = f"mapping.{name_of(column)}"
         field = LEFT_OUT if field is None else field
         place = _place(layout, column)
         if isinstance(place, str):
             faults[path] = [place]
         elif not isinstance(field, str) or field not in (*FIELDS, LEFT_OUT):
             faults[path] = [f"A column can hold {', '.join(FIELDS)}; leave it out with an empty text."]
+        elif place in said:
+            faults[path] = [
+                f"This column is mapped already, by its {'name' if column.isdigit() else 'number'}."
+            ]
         elif field and field in said.values():
             faults[path] = [f"Another column is mapped to {field} already."]
         else:
@@ -99,7 +152,7 @@ def _said(layout: Layout, mapping: Mapping[str, Any]) -> dict[int, str]:
 
 def _place(layout: Layout, column: str) -> int | str:
     """Which column is meant, by its name or its number from 0; or why none is."""
-    places = [place for place, name in enumerate(layout.names) if name == " ".join(column.split())]
+    places = [place for place, name in enumerate(layout.names) if name == name_of(column)]
     if len(places) == 1:
         return places[0]
     if places:

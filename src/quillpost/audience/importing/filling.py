@@ -1,7 +1,7 @@
 """The job that brings a file's people onto their list: staged chunk by chunk, then all put there at once.
 
-Whoever goes on after a crash begins where the last chunk was staged. A server that crashed has lost what was
-staged, and the file is read anew.
+Whoever goes on after a crash begins where the last chunk was staged. A database that crashed has lost what
+was staged, and the file is read anew: by whoever goes on, or by the job's next try if it crashed meanwhile.
 """
 
 import io
@@ -77,7 +77,9 @@ def fill(means: Means, import_id: int, *, tell: Tell | None = None) -> None:
             _stage(means, work, tell)
             _settle(means, import_id)
         except Overtaken:
-            _clear(means.db, import_id)
+            # Where it has not ended, the next try finds others at work, or goes on from what a crash left.
+            if not _clear(means.db, import_id):
+                raise
         except FileMissing:
             fail(means, import_id, GONE)
 
@@ -215,8 +217,10 @@ def _turn(db: Database, import_id: int) -> Iterator[bool]:
             connection.execute("select pg_advisory_unlock(%s, %s)", lock)
 
 
-def _clear(db: Database, import_id: int) -> None:
-    """Nobody waits in its staging table any more, once it has ended."""
+def _clear(db: Database, import_id: int) -> bool:
+    """Nobody waits in its staging table any more, once it has ended; whether it has."""
     with db.work() as tx:
-        if store.has_ended(tx, import_id):
+        has_ended = store.has_ended(tx, import_id)
+        if has_ended:
             store.drop_staging(tx, import_id)
+    return has_ended

@@ -15,13 +15,14 @@ from quillpost.audience.importing.layout import Layout
 from quillpost.audience.importing.sniffing import sniff
 from quillpost.audience.importing.store import Import
 from quillpost.audience.importing.workbooks import is_workbook, unfolded
-from quillpost.audience.lists import lock_lists, update_list
+from quillpost.audience.lists import REQUESTS_ALONE, MailingList, lock_lists, update_list
 from quillpost.database import Tx
-from quillpost.kit.errors import Conflict, NotFound
+from quillpost.kit.errors import Conflict, NotFound, Refused
 from quillpost.kit.times import Clock
 from quillpost.ports import FileStore
 
 BUSY = "This list is being filled already: wait until its `processed` is true, or cancel the import."
+SCANS_ALONE = "The service keeps whoever scanned a code on this list: import into a list of your own."
 OVER = "This import is {} already."
 LONGEST_NAME = 200
 FOLDER = "imports"
@@ -70,6 +71,7 @@ def place(tx: Tx, list_id: int, looked: Looked, key: str, *, clock: Clock, booke
     into = lock_lists(tx, [list_id]).get(list_id)
     if into is None:
         raise NotFound
+    require_own(into)
     if not into.processed:
         raise Conflict(BUSY)
     now = clock()
@@ -85,7 +87,7 @@ def place(tx: Tx, list_id: int, looked: Looked, key: str, *, clock: Clock, booke
             "file_key": key,
             "file_bytes": looked.size,
             "layout": looked.layout.written(),
-            "columns": [column.written() for column in looked.columns],
+            "columns": [column.stored() for column in looked.columns],
             "created_at": now,
             "updated_at": now,
         },
@@ -93,6 +95,12 @@ def place(tx: Tx, list_id: int, looked: Looked, key: str, *, clock: Clock, booke
     if booked:
         jobs.defer(tx, FILL, queue=QUEUE, import_id=made.id)
     return made
+
+
+def require_own(into: MailingList) -> None:
+    """Lists that the service keeps hold who came there by themselves, and nobody else."""
+    if into.kept_for is not None:
+        raise Refused(REQUESTS_ALONE if into.keeps_requests else SCANS_ALONE)
 
 
 def cancel(tx: Tx, import_id: int, *, clock: Clock) -> Import:

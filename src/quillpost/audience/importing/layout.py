@@ -1,5 +1,6 @@
 """How a file of people is read: its encoding, what divides its cells, and what its columns are called."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Self
@@ -37,10 +38,16 @@ class Layout:
         return cls(**{**written, "names": tuple(written["names"])})
 
 
+_UNWRITABLE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
+"""What neither the database nor an answer can hold, or nobody sees."""
+
+
+def name_of(given: str) -> str:
+    """A column's name as we keep it and show it."""
+    return _UNWRITABLE.sub("\ufffd", " ".join(given.split()))[:LONGEST_NAME]
+
+
 def names_of(header: list[str] | None, width: int) -> tuple[str, ...]:
     """What the columns are called."""
     given = header or []
-    return tuple(
-        (" ".join(given[n].split()) if n < len(given) else "")[:LONGEST_NAME] or f"Column {n + 1}"
-        for n in range(width)
-    )
+    return tuple((name_of(given[n]) if n < len(given) else "") or f"Column {n + 1}" for n in range(width))

@@ -9,7 +9,6 @@ from quillpost.audience.hook_rows import day_said, put_street
 from quillpost.audience.importing.columns import PARTS
 from quillpost.audience.rules import Person, examine_alone, told_apart
 from quillpost.postal.country_names import country_code
-from quillpost.postal.judging import HOME
 
 BROKEN = "{} holds a broken character: save the file as UTF-8 and import this row again."
 NUL = "{} holds a NUL character, which cannot be printed or stored."
@@ -20,7 +19,6 @@ TOO_WIDE = (
 
 ESCAPED = re.compile("'+[-=+@\t\r\n＝＋－＠]")
 """How a value begins that an export has kept from being taken for a formula."""
-_LOST_NOUGHTS = re.compile(r"[0-9]{3,4}")
 _FEW = re.compile(r"[\ufffd\x00]")
 
 
@@ -86,10 +84,6 @@ class Reader:
                 given["country"] = country_code(given["country"])
         if not self._is_plain or "\n" in given.get("address", "") or "  " in given.get("address", ""):
             put_street(given)
-        code = given.get("postal_code")
-        if code is not None and len(code) < 5 and given.get("country", HOME).upper() == HOME:
-            # Spreadsheets take a ZIP code for a number, which cannot begin with a nought.
-            given["postal_code"] = code.rjust(5, "0") if _LOST_NOUGHTS.fullmatch(code) else code
         if self._has_days:
             for name in ("dob", "anniversary"):
                 if name in given and (day := day_said(given[name])) is not None:

@@ -24,7 +24,10 @@ PIECE = 64 * 1024
 def rejected_rows(db: Database, files: FileStore, work: Import) -> Iterator[bytes]:
     """What was in them is read from the file once more. A failure comes before the first piece does."""
     if work.file_key is None:
-        raise Refused("The file of this import was removed after its time, and this report with it.")
+        raise Refused(
+            "The file of this import was removed, and this report with it: after its time, or because"
+            " somebody was erased."
+        )
     try:
         source = files.open(work.file_key)
     except FileMissing:

@@ -1,7 +1,8 @@
 """The end of an import: everyone who was staged is put on the list, in one transaction.
 
 Before it nobody of the file is on the list, after it all are who may be. Whoever is there already, and
-whoever comes twice in the file, is a rejected row: the first stays as it is.
+whoever comes twice in the file, is a rejected row: the first stays as it is. Of several in the file that is
+the first to whom mail can come.
 """
 
 from collections.abc import Mapping
@@ -15,9 +16,14 @@ from quillpost.audience.lists import MailingList, update_list
 from quillpost.audience.rules import CUSTOM, JUDGED
 from quillpost.database import Tx
 from quillpost.kit.times import Clock
+from quillpost.postal.judging import UNDELIVERABLE
 
 SAME_ADDRESS = "address: Line %s of the file has the same address."
 SAME_EMAIL = "email: Line %s of the file has the same e-mail."
+UNDELIVERABLE_THERE = (
+    "address: This address is on this mailing list already, as one that nothing can be delivered to: correct"
+    " or delete recipient %s, and import this row again."
+)
 EMAIL_THERE = "email: This e-mail is already on this mailing list."
 
 _PERSON = (
@@ -36,17 +42,21 @@ _TWICE = """
     insert into import_rejects (import_id, place, line, reason)
     select :id, s.place, s.line, format(:told, d.line)
       from {staging} s
-      join (select {key} as key, told_apart, min(place) as place, min(line) as line
+      join (select {key} as key, told_apart,
+                   coalesce(min(place) filter (where deliverability <> :undeliverable), min(place)) as place,
+                   coalesce(min(line) filter (where deliverability <> :undeliverable), min(line)) as line
               from {staging} where {among} group by 1, 2 having count(*) > 1) d
         on {qualified} = d.key and s.told_apart = d.told_apart
-     where {among} and s.place > d.place
+     where {among} and s.place <> d.place
 """
 _THERE = """
     insert into import_rejects (import_id, place, line, reason)
-    select :id, s.place, s.line, :told from {staging} s
-     where exists (select from recipients r
-                    where r.mailing_list_id = :list and r.address_key = s.address_key
-                      and r.told_apart = s.told_apart)
+    select :id, s.place, s.line,
+           case when r.deliverability = :undeliverable and s.deliverability <> :undeliverable
+                then format(:told_undeliverable, r.id) else :told end
+      from {staging} s
+      join recipients r on r.mailing_list_id = :list and r.address_key = s.address_key
+                       and r.told_apart = s.told_apart
     on conflict do nothing
 """
 _EMAIL_THERE = """
@@ -69,16 +79,28 @@ _INSERT = f"""
 """
 
 
+class SomeLost(Exception):
+    """Not all who were staged are there: the database has crashed since, and they must be read anew."""
+
+
 def put_on_list(tx: Tx, work: Import, into: MailingList, *, clock: Clock) -> None:
-    """`into` is in this transaction's hands: nobody else writes its people."""
+    """`into` is in this transaction's hands: nobody else writes its people. Undo it on `SomeLost`."""
     for setting in _AT_EASE:
         tx.execute(sa.text(setting))
     now = clock()
-    these = {"id": work.id, "list": into.id, "account": into.account_id}
+    these: dict[str, object] = {
+        "id": work.id,
+        "list": into.id,
+        "account": into.account_id,
+        "undeliverable": UNDELIVERABLE,
+        "told_undeliverable": UNDELIVERABLE_THERE,
+    }
     doubles = _reject_doubles(tx, work, these, is_empty=into.total_recipients == 0)
     if doubles:
         _run(tx, work, _LEAVE_OUT, these)
     added = _run(tx, work, _INSERT, these | {"sub_account": into.sub_account_id, "now": now})
+    if added + doubles != work.staged:
+        raise SomeLost(f"Of {work.staged} people {added + doubles} are staged.")
     is_first = into.type == "manual" and into.total_recipients == 0 and added > 0
     update_list(tx, into.id, {"processed": True, "updated_at": now} | ({"type": "csv"} if is_first else {}))
     store.finish(
@@ -95,7 +117,7 @@ def put_on_list(tx: Tx, work: Import, into: MailingList, *, clock: Clock) -> Non
     store.drop_staging(tx, work.id)
 
 
-def _reject_doubles(tx: Tx, work: Import, these: dict[str, int], *, is_empty: bool) -> int:
+def _reject_doubles(tx: Tx, work: Import, these: dict[str, object], *, is_empty: bool) -> int:
     by_address = {"key": "address_key", "qualified": "s.address_key", "among": "address_key is not null"}
     by_email = {"key": "lower(email)", "qualified": "lower(s.email)", "among": "address_key is null"}
     found = 0

@@ -62,8 +62,8 @@ def forget_old(means: Means, *, keep: timedelta, now: datetime) -> None:
 
 def _forget_unspoken(means: Means, *, now: datetime) -> None:
     """Files without an import: their time is over, their list is gone, or their call failed."""
-    newest = f"{FOLDER}/{now - UNRECORDED:%Y-%m-%d}"
-    found = [key for key in means.store.keys(f"{FOLDER}/") if key < newest or _day(key) <= newest]
+    first_kept = f"{FOLDER}/{now - UNRECORDED:%Y-%m-%d}"
+    found = [key for key in means.store.keys(f"{FOLDER}/") if _day(key) < first_kept]
     with means.db.work() as tx:
         known = set(tx.execute(sa.select(imports.c.file_key).where(imports.c.file_key.in_(found))).scalars())
     for key in set(found) - known:

@@ -5,19 +5,29 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from threading import BoundedSemaphore
 from typing import IO
 
 from quillpost.audience.importing.sniffing import refused
+from quillpost.kit.errors import Unavailable
 
 ZIP = b"PK\x03\x04"
 UNPACKED = 1_000_000_000
 """Bytes of all that is in the archive, as it says of itself; the process that reads it is bounded anyway."""
 SECONDS = 75.0
+AT_ONCE = 1
+"""A sheet is held whole while it is read: about a megabyte for a thousand rows."""
+PATIENCE_SECONDS = 10.0
+BUSY = (
+    "Another workbook is being read. Send this one again in a moment, or save the sheet as CSV and send that."
+)
 REFUSED = 3
 """How the process ends that says why."""
 TOO_LARGE = "The workbook is damaged, or too large to be read: save the sheet as CSV and send that."
 _NO_WORKBOOK = "This file is a zip archive and no workbook. Send a CSV, TSV or .xlsx file."
 _ENVIRONMENT = ("PATH", "PYTHONPATH", "LANG", "LC_ALL", "PYTHONPYCACHEPREFIX")
+
+_turns = BoundedSemaphore(AT_ONCE)
 
 
 def is_workbook(file: IO[bytes]) -> bool:
@@ -52,6 +62,8 @@ def unfolded(file: IO[bytes]) -> IO[bytes]:
 
 
 def _unfold(file: IO[bytes], rows: IO[bytes]) -> None:
+    if not _turns.acquire(timeout=PATIENCE_SECONDS):
+        raise Unavailable(BUSY)
     try:
         ended = subprocess.run(
             [sys.executable, "-P", "-m", "quillpost.audience.importing.unfolder"],
@@ -65,6 +77,8 @@ def _unfold(file: IO[bytes], rows: IO[bytes]) -> None:
         )
     except subprocess.TimeoutExpired:
         raise refused(TOO_LARGE) from None
+    finally:
+        _turns.release()
     if ended.returncode == REFUSED:
         raise refused(ended.stderr.decode(errors="replace")[:300])
     if ended.returncode != 0:

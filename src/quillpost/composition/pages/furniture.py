@@ -53,15 +53,21 @@ def written_lines(addressee: Addressee) -> list[str]:
 
 
 def _lines(addressee: Addressee, block: Parts, *, unit_on_its_street: bool = False) -> list[str]:
-    """A second line of the address is one here too, unless room is short."""
-    street, unit, city, province, postal_code = block
-    if unit_on_its_street and street and unit:
-        street, unit = f"{street} {unit}", None
+    """A second line of the address is one here too, unless room is short.
+
+    Of a standardised address at home it is what stands beside the street, in whose care or in which building:
+    that goes above the delivery line, which is next to the city (Pub. 28, 211).
+    """
+    above, below, city, province, postal_code = block
+    if addressee.standard is not None and _abroad(addressee.country) is None:
+        above, below = below, above
+    if unit_on_its_street and above and below:
+        above, below = f"{above} {below}", None
     lines = (
         _first_line(addressee),
         addressee.company,
-        street,
-        unit,
+        above,
+        below,
         " ".join([part for part in (city, province, postal_code) if part]),
         _abroad(addressee.country),
     )

@@ -31,6 +31,7 @@ async function call(method, path, body) {
   if (body && !isForm) headers["Content-Type"] = "application/json";
   const answer = await fetch(api + path, { method, headers, body: isForm ? body : body && JSON.stringify(body) });
   const found = await answer.json().catch(() => null);
+  if (answer.status === 401) throw new Error("This token is not known here, or no longer. Copy it again, whole.");
   if (!answer.ok) throw new Error(said(found, answer.status));
   return found;
 }
@@ -56,9 +57,14 @@ function option(value, text) {
   return new Option(text, value);
 }
 
-function capital(field) {
-  const words = field.replaceAll("_", " ");
-  return words.charAt(0).toUpperCase() + words.slice(1);
+const TITLES = {
+  address: "Street address", address2: "Apartment or suite", province: "State or province",
+  postal_code: "ZIP or postal code", email: "E-mail", dob: "Date of birth", full_address: "Whole address on one line",
+};
+
+function title(field) {
+  const words = field.replaceAll("_", " ").replace(/(\d+)$/, " $1").replace("  ", " ");
+  return TITLES[field] ?? words.charAt(0).toUpperCase() + words.slice(1);
 }
 
 async function listsOf() {
@@ -74,11 +80,15 @@ async function listsOf() {
 step(find("#who"), async () => {
   token = find("#token").value.trim();
   const lists = await listsOf();
-  const told = lists.map((list) => option(list.id, `${list.description} (${list.total_recipients.toLocaleString()})`));
-  find("#list").replaceChildren(option("", "A new list"), ...told);
+  find("#list").replaceChildren(option("", "A new list"), ...lists.map((list) => option(list.id, named(list))));
   nameIt();
   show("what");
 });
+
+function named(list) {
+  const what = list.is_suppression_list ? `${list.description}: nobody on it is mailed to` : list.description;
+  return `${what} (${list.total_recipients.toLocaleString()})`;
+}
 
 function nameIt() {
   const isNew = !find("#list").value;
@@ -94,14 +104,36 @@ find("#file").addEventListener("change", () => {
 
 step(find("#what"), async () => {
   [file] = find("#file").files;
+  await look();
+  show("how");
+});
+
+async function look(header) {
   const form = new FormData();
+  if (header !== undefined) form.append("header", header);
   // The first rows tell; a workbook can only be read as a whole.
   const isText = !/\.xlsx$/i.test(file.name) && file.size > FIRST_BYTES;
   form.append("file", isText ? file.slice(0, FIRST_BYTES) : file, file.name);
   const looked = await call("POST", "/imports/preview", form);
   find("#how tbody").replaceChildren(...looked.columns.map((column, place) => row(column, place, looked)));
-  if (looked.error) complain(looked.error);
-  show("how");
+  find("#header").checked = looked.header;
+  const warnings = (looked.warnings ?? []).map((told) => Object.assign(document.createElement("li"), { textContent: told }));
+  find(".warnings").replaceChildren(...warnings);
+  find(".warnings").hidden = !warnings.length;
+  complain(looked.error ?? "");
+}
+
+find("#header").addEventListener("change", async (event) => {
+  try {
+    await look(event.target.checked);
+  } catch (fault) {
+    complain(fault.message);
+  }
+});
+
+find("#back").addEventListener("click", () => {
+  complain("");
+  show("what");
 });
 
 function row(column, place, looked) {
@@ -114,7 +146,7 @@ function row(column, place, looked) {
   const choice = document.createElement("select");
   choice.ariaLabel = `What ${column.column} is`;
   choice.dataset.column = place;
-  choice.append(option("", "Left out"), ...looked.fields.map((field) => option(field, capital(field))));
+  choice.append(option("", "Left out"), ...looked.fields.map((field) => option(field, title(field))));
   choice.value = column.field;
   const cell = document.createElement("td");
   cell.append(choice);
@@ -128,13 +160,17 @@ function mapping() {
 
 async function listToFill() {
   const chosen = find("#list").value;
-  if (chosen) return chosen;
+  if (chosen) return { id: chosen, isNew: false };
   const made = await call("POST", "/mailing-lists", { description: find("#name").value, type: "csv" });
-  const added = option(made.id, made.description);
+  return { id: made.id, isNew: true };
+}
+
+function choose(list) {
+  if (!list.isNew) return;
+  const added = option(list.id, find("#name").value);
   find("#list").append(added);
-  added.selected = true;  // tried again, the same list is filled
+  added.selected = true;  // a second file goes there too
   nameIt();
-  return made.id;
 }
 
 // Not fetch: only this tells how much of a large file has left.
@@ -158,16 +194,19 @@ step(find("#how"), async () => {
   const list = await listToFill();
   const form = new FormData();
   form.append("mapping", JSON.stringify(mapping()));
+  form.append("header", find("#header").checked);
   form.append("file", file, file.name);
   tell("Sending the file", 0);
   find("#cancel").hidden = true;
   show("how", "progress");
   try {
-    running = await send(`/mailing-lists/${list}/import`, form, (event) => tell("Sending the file", event.loaded / event.total));
+    running = await send(`/mailing-lists/${list.id}/import`, form, (event) => tell("Sending the file", event.loaded / event.total));
   } catch (fault) {
     show("how");
+    if (list.isNew) await call("DELETE", `/mailing-lists/${list.id}`);  // nothing is left behind
     throw fault;
   }
+  choose(list);
   find("#cancel").hidden = false;
   show("progress");
   await follow();
@@ -200,7 +239,7 @@ const OUTCOMES = { done: "Imported", failed: "Not imported", cancelled: "Stopped
 
 function finish() {
   const counts = [["Added to the list", running.rows_imported], ["Rejected", running.rows_rejected]];
-  if (running.duplicates) counts.push(["Of these on it already", running.duplicates]);
+  if (running.duplicates) counts.push(["Of these twice", running.duplicates]);
   find(".counts").replaceChildren(...counts.flatMap(([name, number]) => {
     const entry = document.createElement("div");
     const term = document.createElement("dt");

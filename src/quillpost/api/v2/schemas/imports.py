@@ -15,6 +15,7 @@ EXAMPLE: dict[str, Any] = {
     "status": "done",
     "file_name": "visitors.csv",
     "columns": [{"column": "Full name", "sample": "Jane Doe", "field": "name"}, COLUMN],
+    "warnings": ["1 column is left out: Notes. Map it if you need it."],
     "rows_total": 240,
     "rows_read": 240,
     "rows_imported": 236,
@@ -39,6 +40,7 @@ PREVIEW: dict[str, Any] = {
     "encoding": "utf-8",
     "delimiter": ",",
     "columns": EXAMPLE["columns"],
+    "warnings": [],
     "rows": [["Jane Doe", "12 Main St"]],
     "fields": ["name", "address"],
     "error": None,
@@ -61,6 +63,9 @@ class ImportShape(BaseModel):
     status: Status
     file_name: str
     columns: list[ColumnShape]
+    warnings: list[str] = Field(
+        description="Columns that are not read, though there is something in them, and what to do."
+    )
     rows_total: int | None = Field(description="Rows below the header; known in the end.")
     rows_read: int
     rows_imported: int = Field(description="People that were put on the list; none before all are.")
@@ -92,9 +97,14 @@ class ImportPreview(BaseModel):
 
     file_name: str
     header: bool = Field(description="Whether the first row names the columns.")
-    encoding: str
-    delimiter: str = Field(description="What divides the cells; empty where there is one column.")
+    encoding: str | None = Field(description="Null for a workbook.")
+    delimiter: str | None = Field(
+        description="What divides the cells; empty where there is one column, null for a workbook."
+    )
     columns: list[ColumnShape]
+    warnings: list[str] = Field(
+        description="Columns that are not read, though there is something in them, and what to do."
+    )
     rows: list[list[str]] = Field(description="The first rows below the header.")
     fields: list[str] = Field(description="All that a column can be mapped to.")
     error: str | None = Field(description="Why it could not be imported so: map a column.")

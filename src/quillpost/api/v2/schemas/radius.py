@@ -17,11 +17,23 @@ class RadiusCount(BaseModel):
 
 class RadiusBought(BaseModel):
     model_config = ConfigDict(
-        json_schema_extra={"examples": [{"message": "success", "mailing_list_id": 14, "failure": False}]}
+        json_schema_extra={
+            "examples": [
+                {
+                    "message": "success",
+                    "mailing_list_id": 14,
+                    "count": 100,
+                    "leads_fee": 500,
+                    "failure": False,
+                }
+            ]
+        }
     )
 
     message: str
     mailing_list_id: int = Field(description="The list that they are on.")
+    count: int = Field(description="How many were bought.")
+    leads_fee: Money
     failure: bool
 
 

@@ -22,6 +22,22 @@ drop index recipients_address;
 create unique index recipients_address on recipients (mailing_list_id, address_key, told_apart)
     where address_key is not null;
 
+-- Where somebody has moved, mail goes to another address than the one that was given: `moved_key` is that one's key.
+-- What bars it bars them, too. Whoever writes another printed address beside the verifier knows of no move.
+alter table recipients add column moved_key text;
+alter table items add column moved_key text;
+create index recipients_moved on recipients (account_id, moved_key) where moved_key is not null;
+create index items_moved on items (account_id, moved_key) where moved_key is not null;
+create function forget_move() returns trigger language plpgsql as $$
+begin
+    new.moved_key := null;
+    return new;
+end $$;
+create trigger recipients_unmoved before update of standard, address_key on recipients
+    for each row when (old.moved_key is not null and current_setting('app.verifying', true) is distinct from 'yes'
+                       and (old.standard, old.address_key) is distinct from (new.standard, new.address_key))
+    execute function forget_move();
+
 -- A family at one address, as one text. Nobody where one of both is not known.
 create function household_key(p_address_key text, p_surname text) returns text language sql immutable as $$
     select p_address_key || '||' || p_surname
@@ -69,41 +85,15 @@ begin
 end $$;
 grant select, insert, update, delete on barred_digests to quillpost_app, quillpost_worker;
 
--- What entries of the caller's suppression lists bar, so that it can be kept when they are forgotten. What was
--- only tried out is not.
-create function digests_of_entries(p_recipients bigint[])
-returns table (sub_account_id bigint, kind text, digest bytea)
-language sql stable security definer set search_path = pg_catalog, public as $$
-    select b.sub_account_id, b.kind, bar_digest(b.account_id, b.kind, b.key)
-      from bars b
-     where b.recipient_id = any(p_recipients) and b.mode is distinct from 'test'
-       and b.account_id = nullif(current_setting('app.account_id', true), '')::bigint
-       and (nullif(current_setting('app.sub_account_id', true), '') is null
-            or b.sub_account_id = nullif(current_setting('app.sub_account_id', true), '')::bigint)
-$$;
-
 -- Whom this account must not mail to. A caller who is limited to a sub account does not see the account's own
 -- suppression lists, and yet they hold: so these look with the owner's eyes, at this account alone. An order of
 -- no sub account heeds the lists of all.
 drop function suppressions(bigint);
 drop function suppressed_places(bigint, text[], text[]);
-create function suppressions(p_sub_account bigint, p_mode text)
-returns table (kind text, key text, digest bytea)
-language sql stable security definer set search_path = pg_catalog, public as $$
-    select b.kind, b.key, null::bytea
-      from bars b
-     where b.account_id = nullif(current_setting('app.account_id', true), '')::bigint
-       and (b.mode is null or b.mode = p_mode)
-       and (p_sub_account is null or b.sub_account_id is null or b.sub_account_id = p_sub_account)
-    union all
-    select d.kind, null, d.digest
-      from barred_digests d
-     where d.account_id = nullif(current_setting('app.account_id', true), '')::bigint
-       and (p_sub_account is null or d.sub_account_id is null or d.sub_account_id = p_sub_account)
-$$;
 
 -- Three ask who is barred: of people whom a call names, of lists, and of pieces that wait. Each says who its
--- people are; what bars them is written once, here. Whole sets are joined, so the plan must see their sizes.
+-- people are, those who have moved twice; what bars them is written once, here. Whole sets are joined, so the plan
+-- must see their sizes. A caller who is limited to a sub account, or to a mode, asks for no other.
 do $make$
 declare
     barred constant text := $sql$
@@ -138,6 +128,8 @@ declare
         set search_path = pg_catalog, public set plan_cache_mode = force_custom_plan as $body$
         declare
             accounts constant bigint[] := %s;
+            own_mode constant text := nullif(current_setting('app.mode', true), '');
+            own_sub_account constant bigint := nullif(current_setting('app.sub_account_id', true), '')::bigint;
         begin
             if exists (select from mailing_lists where account_id = any(accounts) and is_suppression_list)
                or exists (select from barred_digests where account_id = any(accounts)) then
@@ -150,7 +142,8 @@ begin
     execute format(shape,
         'suppressed_places(p_sub_account bigint, p_mode text, p_keys text[], p_surnames text[], p_emails text[])',
         'definer', own_account,
-        $sql$select place as id, accounts[1] as account_id, p_sub_account as sub_account_id, p_mode as mode,
+        $sql$select place as id, accounts[1] as account_id,
+                    coalesce(own_sub_account, p_sub_account) as sub_account_id, coalesce(own_mode, p_mode) as mode,
                     address_key, surname, lower(email) as email
                from unnest(p_keys, p_surnames, p_emails) with ordinality
                     as asked (address_key, surname, email, place)$sql$,
@@ -158,15 +151,28 @@ begin
     execute format(shape,
         'suppressed_recipients(p_sub_account bigint, p_mode text, p_lists bigint[])',
         'definer', own_account,
-        $sql$select r.id, r.account_id, p_sub_account as sub_account_id, p_mode as mode,
+        $sql$select r.id, r.account_id,
+                    coalesce(own_sub_account, p_sub_account) as sub_account_id, coalesce(own_mode, p_mode) as mode,
                     r.address_key, r.surname, r.email_key as email
-               from recipients r where r.mailing_list_id = any(p_lists) and r.account_id = accounts[1]$sql$,
+               from recipients r where r.mailing_list_id = any(p_lists) and r.account_id = accounts[1]
+                and (own_sub_account is null or r.sub_account_id = own_sub_account)
+              union all
+             select r.id, r.account_id,
+                    coalesce(own_sub_account, p_sub_account), coalesce(own_mode, p_mode),
+                    r.moved_key, r.surname, null
+               from recipients r where r.mailing_list_id = any(p_lists) and r.account_id = accounts[1]
+                and (own_sub_account is null or r.sub_account_id = own_sub_account)
+                and r.moved_key is not null$sql$,
         digested, barred);
     execute format(shape,
         'suppressed_items(p_orders bigint[])',
         'invoker', 'array(select distinct account_id from orders where id = any(p_orders))',
         $sql$select i.id, i.account_id, i.sub_account_id, i.mode, i.address_key, i.surname, lower(i.email) as email
-               from items i where i.order_id = any(p_orders) and i.status = 'Processing'$sql$,
+               from items i where i.order_id = any(p_orders) and i.status = 'Processing'
+              union all
+             select i.id, i.account_id, i.sub_account_id, i.mode, i.moved_key, i.surname, null
+               from items i where i.order_id = any(p_orders) and i.status = 'Processing' and i.moved_key is not null
+                and i.account_id = any(accounts)$sql$,
         digested, barred);
 end $make$;
 revoke execute on function suppressed_items from public;
@@ -184,6 +190,12 @@ create table do_not_mail_inbox (
     at timestamptz not null
 );
 grant select, insert, update, delete on do_not_mail_inbox to quillpost_worker;
+
+-- A code as people copy it from paper, who mind neither capitals nor whether a stroke is an i, an l or a 1.
+create function code_as_read(p_code text) returns text language sql immutable parallel safe as $$
+    select translate(lower(p_code), '01l', 'oii')
+$$;
+create index items_code_as_read on items (code_as_read(code)) where code is not null;
 
 -- Every piece has a code now, and a loop over letters cost as much as the row itself. Of 64 letters that are each as
 -- likely as any other, those that nobody could copy from paper are left out.

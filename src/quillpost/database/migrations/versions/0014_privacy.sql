@@ -1,5 +1,8 @@
 -- A piece whose recipient was erased, or kept for as long as is set: its row, status, money and counts stay.
+-- Its reader may still ask for no more mail: of the address that it was mailed to a digest is kept, as of those who
+-- are barred.
 alter table items add column person_gone_at timestamptz;
+alter table items add column door_digest bytea;
 -- Pieces that have ended and still name somebody, the oldest end first; those in the mail are not in it.
 create index items_people on items (updated_at)
     where person_gone_at is null and (is_over or status in ('Delivered', 'Returned to Sender', 'Failed'));

@@ -1,9 +1,10 @@
 -- By which rules an address was judged. Null: by none, or by those of an older release, and a job looks at the row
--- again; below zero: judged, but another of the same list has the door's key, and this one has kept its own.
+-- again; below zero: judged, but another of the same list is known by the door, and this one is told apart by its id.
 alter table recipients add column address_rules integer;
 alter table recipients alter column address_rules set default 1;
 alter table items add column address_rules integer;
 alter table items alter column address_rules set default 1;
+create index recipients_doubles on recipients (mailing_list_id) where address_rules < 0;
 
 -- How far those are who go through the people of all lists, and through all pieces; each makes its row when it begins.
 -- What comes after `until_id` was written by this release. Only one at a time asks the verifier: `leased_until` says until when.
@@ -18,6 +19,10 @@ create table address_passes (
     trouble text,
     trouble_at timestamptz
 );
+-- Where nobody is, nobody is to be judged again.
+insert into address_passes (name, rules, last_id, until_id, done_at)
+select name, 1, 0, 0, now() from (values ('recipients'), ('items')) as pass (name)
+ where not exists (select from recipients) and not exists (select from items);
 
 -- Whom an answer is about beside the address: a move is somebody's. Of the name no more is kept than tells it apart.
 create function mover_of(p_name text, p_company text) returns bytea language sql immutable as $$
@@ -34,7 +39,7 @@ create table address_verdicts (
     deliverability text check (deliverability in ('deliverable', 'doubtful', 'undeliverable')),  -- null: no answer
     standard text[],                                 -- where mail goes; null: as we had it
     reasons text[] not null,
-    has_moved boolean not null,
+    moved_key text,                                  -- where somebody has moved: the key of the new address
     answered_at timestamptz not null,
     expires_at timestamptz not null,
     primary key (address_key, mover)

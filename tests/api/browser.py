@@ -6,7 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page, expect, sync_playwright
+
+PATIENCE = 60_000
+expect.set_options(timeout=PATIENCE)
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
@@ -23,6 +26,7 @@ def new_page(*, width: int = 1200) -> Iterator[Page]:
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": width, "height": 900})
+        page.set_default_timeout(PATIENCE)
         page.on("pageerror", lambda fault: troubles.append(str(fault)))
         page.on(
             "console", lambda said: troubles.append(said.text) if "Security Policy" in said.text else None

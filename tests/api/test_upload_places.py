@@ -1,0 +1,119 @@
+"""Files that arrive: no account takes all the places, and other calls always pass."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from httpx2 import Response
+from importer import Importer
+from list_keeper import Lister
+from starlette.types import Message, Receive, Scope, Send
+from workbooks import workbook
+
+from makers import Account
+from quillpost.api.gate import ROOM, Gate
+from quillpost.api.uploads import AT_ONCE, SHARE
+from quillpost.audience.importing import workbooks
+from quillpost.parts import Parts
+
+FILE = "/api/v2/imports/preview"
+
+
+class Works:
+    """An application in which whoever brings a file stays until they may leave."""
+
+    def __init__(self) -> None:
+        self.at_work, self.may_leave = asyncio.Semaphore(0), asyncio.Event()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] == FILE:
+            self.at_work.release()
+            await self.may_leave.wait()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"{}"})
+
+
+async def called(gate: Gate, who: Account, path: str = FILE) -> tuple[int, Any]:
+    got: list[Message] = []
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"Name,Email\n"}
+
+    async def send(message: Message) -> None:
+        got.append(message)
+
+    headers = [(b"authorization", f"Bearer {who.token}".encode()), (b"content-type", b"text/csv")]
+    scope = {"type": "http", "method": "POST", "path": path, "headers": headers, "client": ("127.0.0.1", 1)}
+    async with asyncio.timeout(30):
+        await gate(scope, receive, send)
+    return got[0]["status"], json.loads(got[1]["body"])
+
+
+@asynccontextmanager
+async def crowded(works: Works, gate: Gate, senders: list[Account]) -> AsyncIterator[None]:
+    """While each of them has a file there."""
+    async with asyncio.TaskGroup() as others:
+        for who in senders:
+            others.create_task(called(gate, who))
+        async with asyncio.timeout(30):
+            for _ in senders:
+                await works.at_work.acquire()
+        yield
+        works.may_leave.set()
+
+
+def test_an_account_has_its_share_of_the_places_and_leaves_the_others(
+    owner: Account, stranger: Account, parts: Parts
+) -> None:
+    async def crowd() -> list[tuple[int, Any]]:
+        works = Works()
+        gate = Gate(works, parts)
+        async with crowded(works, gate, [owner] * SHARE):
+            refused = await called(gate, owner)
+            passed = await called(gate, owner, "/api/v2/ping")
+            theirs = asyncio.create_task(called(gate, stranger))
+        return [refused, passed, await theirs, await called(gate, owner)]
+
+    refused, passed, theirs, later = asyncio.run(crowd())
+    assert refused == (
+        503,
+        {"message": "2 of your files are being read already. Send this one when they are."},
+    )
+    assert (passed[0], theirs[0], later[0]) == (200, 200, 200)
+
+
+def test_all_together_leave_room_for_other_calls(
+    owner: Account, stranger: Account, parts: Parts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert AT_ONCE < ROOM
+    monkeypatch.setattr("quillpost.api.uploads.SHARE", AT_ONCE)
+
+    async def crowd() -> list[tuple[int, Any]]:
+        works = Works()
+        gate = Gate(works, parts)
+        async with crowded(works, gate, [owner] * AT_ONCE):
+            answers = [await called(gate, stranger), await called(gate, stranger, "/api/v2/ping")]
+        return [*answers, await called(gate, stranger)]
+
+    refused, passed, later = asyncio.run(crowd())
+    assert refused == (503, {"message": "Too many files arrive at once. Send this one again in a moment."})
+    assert (passed[0], later[0]) == (200, 200)
+
+
+def test_one_workbook_is_read_at_a_time(
+    owner: Account, parts: Parts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workbooks, "PATIENCE_SECONDS", 0.01)
+    importer = Importer(Lister(owner), parts)
+    people = workbook([["Name", "Email"], ["Jane Doe", "jane@example.com"]])
+
+    def preview() -> Response:
+        return importer.upload(0, people, name="people.xlsx", to="/imports/preview")
+
+    with workbooks._turns:
+        busy = preview()
+    assert (busy.status_code, busy.json()) == (503, {"message": workbooks.BUSY})
+    assert preview().status_code == 200

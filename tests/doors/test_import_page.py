@@ -1,0 +1,104 @@
+"""Importing people on the page, as a person does it: in a real browser, from a file to a list."""
+
+import csv
+from pathlib import Path
+
+from browser import new_page
+from playwright.sync_api import Page, expect
+from raw_http import real_server
+
+from makers import Account, do_due_jobs
+from quillpost.parts import Parts
+from quillpost.web import create_app
+
+PEOPLE = """Customer,Street,Town,ST,ZIP code,Shoe size
+Jane Doe,12 Main St,Austin,TX,78701,38
+"Roe, Rick","14 Main St
+Apt 2",Austin,TX,78701,44
+Half A Home,,Austin,TX,78701,40
+Jane Again,12 Main Street,Austin,TX,78701,38
+"""
+
+
+def test_a_file_becomes_a_list_on_the_page(parts: Parts, owner: Account, tmp_path: Path) -> None:
+    file = tmp_path / "Spring customers.csv"
+    file.write_text(PEOPLE)
+    with real_server(create_app(parts)) as port, new_page() as page:
+        page.goto(f"http://127.0.0.1:{port}/")
+        page.get_by_role("link", name="Import people").click()
+        refused(page)
+        begin(page, owner.token, file)
+        guesses_can_be_changed(page)
+        page.get_by_role("button", name="Import", exact=True).click()
+        expect(page.get_by_role("status")).to_have_text("Waiting for its turn")
+        do_due_jobs(parts)
+        rejected = finished(page, tmp_path)
+    [made] = owner.get("/mailing-lists").json()["data"]
+    assert (made["description"], made["type"], made["processed"]) == ("Spring customers", "csv", True)
+    people = owner.get(f"/mailing-lists/{made['id']}/recipients").json()["data"]
+    assert sorted((one["name"], one["custom1"]) for one in people) == [
+        ("Jane Doe", "38"),
+        ("Roe, Rick", "44"),
+    ]
+    assert [(row["line"], row["Customer"]) for row in rejected] == [("5", "Half A Home"), ("6", "Jane Again")]
+
+
+def test_a_file_that_cannot_be_imported_leaves_no_list_behind(
+    parts: Parts, owner: Account, tmp_path: Path
+) -> None:
+    file = tmp_path / "shoes.csv"
+    file.write_text("Shoe,Size\nred,9\n")
+    with real_server(create_app(parts)) as port, new_page(width=390) as page:
+        page.goto(f"http://127.0.0.1:{port}/lists/import")
+        begin(page, owner.token, file)
+        told = expect(page.get_by_role("alert"))
+        told.to_contain_text("map one to address or email")
+        page.get_by_role("button", name="Import", exact=True).click()
+        told.to_contain_text("mapping: No column seems to hold an address")
+        expect(page.get_by_role("button", name="Import", exact=True)).to_be_enabled()
+        page.get_by_role("button", name="Another file").click()
+        expect(page.get_by_label("Name of the new list")).to_be_visible()
+    assert owner.get("/mailing-lists").json()["data"] == []
+
+
+def refused(page: Page) -> None:
+    """A token that is none is told, and nothing else happens."""
+    page.get_by_label("Access token").fill("qp_test_nonsense")
+    page.get_by_role("button", name="Continue").click()
+    expect(page.get_by_role("alert")).to_contain_text("This token is not known here")
+    expect(page.get_by_label("Mailing list")).to_be_hidden()
+
+
+def begin(page: Page, token: str, file: Path) -> None:
+    page.get_by_label("Access token").fill(token)
+    page.get_by_role("button", name="Continue").click()
+    page.get_by_label("File", exact=True).set_input_files(file)
+    # A new list is called as the file is.
+    expect(page.get_by_label("Name of the new list")).to_have_value(file.stem)
+    page.get_by_role("button", name="Look at it").click()
+
+
+def guesses_can_be_changed(page: Page) -> None:
+    guessed = {
+        "Street": "address",
+        "Town": "city",
+        "ST": "province",
+        "ZIP code": "postal_code",
+        "Shoe size": "",
+    }
+    for column, field in guessed.items():
+        expect(page.get_by_label(f"What {column} is", exact=True)).to_have_value(field)
+    expect(page.get_by_label("The first row names the columns")).to_be_checked()
+    page.get_by_label("What Customer is", exact=True).select_option("name")
+    page.get_by_label("What Shoe size is", exact=True).select_option("custom1")
+
+
+def finished(page: Page, folder: Path) -> list[dict[str, str]]:
+    """The rejected rows, as they are downloaded."""
+    expect(page.get_by_role("heading", name="Imported")).to_be_focused()
+    expect(page.locator(".counts")).to_have_text("Added to the list2Rejected2Of these twice1")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download the rejected rows").click()
+    kept = folder / download.value.suggested_filename
+    download.value.save_as(kept)
+    return list(csv.DictReader(kept.read_text().splitlines()))

@@ -1,0 +1,60 @@
+"""Addresses of Canada on one line, countries by their names, and texts that are one line."""
+
+import pytest
+
+from quillpost.audience.rules import APART, changed, examine_alone, examine_one
+
+LINE = "123 Main St, Toronto, ON M5V 2T6"
+PARTS = ("123 Main St", "Toronto", "ON", "M5V 2T6", "CA")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"address": LINE, "country": "CA"},
+        {"address": LINE, "country": "Canada"},
+        {"address": f"{LINE}, Canada"},
+        {"address": "123 Main St\nToronto, Ontario m5v 2t6\nCANADA"},
+    ],
+)
+def test_an_address_of_canada_may_come_on_one_line(given: dict[str, str | None]) -> None:
+    person, faults = examine_alone(given)
+    assert not faults
+    assert (person.address, person.city, person.province, person.postal_code, person.country) == PARTS
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"address": LINE},
+        {"address": "123 Main St", "city": "Toronto", "province": "ON", "postal_code": "M5V 2T6"},
+        {"address": "123 Main St", "city": "Toronto", "province": "Ontario", "postal_code": None},
+    ],
+)
+def test_where_the_country_is_not_said_one_is_told_to_say_it(given: dict[str, str | None]) -> None:
+    _, faults = examine_alone(given)
+    assert faults == {"country": ["This is an address in Canada: give country CA."]}
+
+
+def test_elsewhere_a_line_is_not_taken_apart_and_one_is_told_so() -> None:
+    _, faults = examine_alone({"address": "10 Downing St, London SW1A 2AA", "country": "United Kingdom"})
+    assert faults == {"city": [APART]}
+
+
+def test_a_line_of_canada_replaces_an_older_address() -> None:
+    known = examine_one({"address": "12 Main St, Austin, TX 78701"})
+    person = changed(known, {"address": f"{LINE}, Canada"})
+    assert (person.address, person.city, person.province, person.postal_code, person.country) == PARTS
+
+
+def test_countries_may_be_named() -> None:
+    parts: dict[str, str | None] = {"address": "1 High St", "city": "Leeds", "postal_code": "LS1 4AP"}
+    for name in ("United Kingdom", "uk", "GB"):
+        assert examine_one(parts | {"country": name}).country == "GB"
+    assert "country" in examine_alone(parts | {"country": "Atlantis"})[1]
+
+
+def test_line_ends_and_tabs_in_a_name_a_company_or_a_city_are_spaces() -> None:
+    given = {"name": "Jane\nDoe", "company": "Acme\t\r\nInc", "city": "Austin\n"}
+    person = examine_one(given | {"address": "12 Main St", "province": "TX", "postal_code": "78701"})
+    assert (person.name, person.company, person.city) == ("Jane Doe", "Acme Inc", "Austin")
