@@ -295,6 +295,7 @@ ODD_QUERIES = [
     "%", "%zz", "%00", "%00=%00", "=", "&&&", "a[]=1", "a[b][c]=1", "a[=1", "%ed%a0%80=1", "%ff=%ff", "+",
     "a=" + "x" * 8_000, "&".join(f"k{n}={n}" for n in range(300)),
 ]  # fmt: skip
+PEOPLE = b'Name,Address\nJane Doe,"12 Main St, Austin, TX 78701"\n'
 ODD_TEXTS = [
     "", "0", "-1", "1e9", "abc", "%00", "%ed%a0%80", "9" * 5_000, str(2**63), "'", "\u0661", "%5C%25",
     "0001-01-01", "9999-12-31T23:59:59Z", "2026-02-30", "2026-01-01T00:00:00%2B99:99",
@@ -309,17 +310,24 @@ def odd_queries(operation: Operation) -> list[str]:
     return queries
 
 
+def good_body(world: World, operation: Operation) -> dict[str, Any]:
+    """A body, or a file, where the operation takes one."""
+    if operation.body_schema is not None:
+        return {"json": world.body(operation)}
+    takes_file = "multipart/form-data" in operation.described.get("requestBody", {}).get("content", {})
+    return {"files": {"file": ("people.csv", PEOPLE)}} if takes_file else {}
+
+
 @over_every_operation
 def test_an_odd_query_crashes_nothing(world: World, operation: Operation) -> None:
     judge, queries = Judge(world, operation), odd_queries(operation)
-    if operation.method == "GET":
+    if operation.method == "GET" or operation.query:
         for query in queries:
-            judge.see(query, partial(world.call, operation, url=f"{world.url(operation)}?{query}"))
+            url = f"{world.url(operation)}?{query}"
+            judge.see(query, partial(world.call, operation, url=url, **good_body(world, operation)))
     else:
         # What has a body reads no query: all of them at once, with a good one as far as that gets.
-        assert not operation.query
-        url = f"{world.url(operation)}?{'&'.join(queries)}"
-        body = {"json": world.body(operation)} if operation.body_schema is not None else {}
+        url, body = f"{world.url(operation)}?{'&'.join(queries)}", good_body(world, operation)
         judge.see("all", lambda: world.call(operation, url=url, **body))
     assert judge.verdict() == []
 
@@ -354,8 +362,7 @@ def test_every_list_reads_items_per_page_alike(
 def test_an_odd_idempotency_key_is_refused_before_anything_happens(
     world: World, operation: Operation
 ) -> None:
-    judge = Judge(world, operation)
-    body = {"json": world.body(operation)} if operation.body_schema is not None else {}
+    judge, body = Judge(world, operation), good_body(world, operation)
     for key in (b"", b"x" * 300, b"a\tb", b"\x7f"):
         headers = {"Idempotency-Key": key}
         judge.see(key, partial(world.call, operation, headers=headers, **body), expect=range(422, 423))

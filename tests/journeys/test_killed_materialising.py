@@ -29,7 +29,7 @@ STEPS = [
     CrashPoint("quillpost.pricing.ledger:hold_exactly", "before"),
     CrashPoint("quillpost.pricing.ledger:hold_exactly", "after"),
     CrashPoint("quillpost.jobs:wake", "before"),
-    CrashPoint("quillpost.wiring:materialise", "after"),
+    CrashPoint("quillpost.duties:materialise", "after"),
 ]
 
 
