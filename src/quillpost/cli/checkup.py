@@ -5,7 +5,6 @@ import os
 import secrets
 import shutil
 import socket
-import stat
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -17,6 +16,7 @@ from quillpost.carriers import live_carrier
 from quillpost.cli.address_checks import check_addresses, check_verifier
 from quillpost.cli.clock_check import check_clock
 from quillpost.cli.findings import Finding
+from quillpost.cli.key_check import check_key
 from quillpost.cli.notice_checks import check_mail, check_notices, check_texts
 from quillpost.cli.outsider import DIRECT
 from quillpost.composition.studio import Studio
@@ -32,7 +32,6 @@ from quillpost.fulfilment.shown import BatchFilter, list_batches
 from quillpost.fulfilment.store import Batch
 from quillpost.kit.errors import NotReady, QuillpostError
 from quillpost.kit.paging import PageRequest
-from quillpost.kit.sealing import SealBroken
 from quillpost.live_readiness import live_readiness
 from quillpost.orders.pieces import DISPLAY_TYPES
 from quillpost.orders.rules import OrderStatus
@@ -40,7 +39,6 @@ from quillpost.outbound import allowed_places
 from quillpost.ports import CarrierDown, PartnerDown
 from quillpost.pricing.store import tariff_on
 from quillpost.print_partner import hook_secrets, partner_shown, reach
-from quillpost.webhooks.service import unseal
 from quillpost.worlds import zone_of
 
 GIGABYTE = 10**9
@@ -48,8 +46,6 @@ LITTLE_DISK, TOO_LITTLE_DISK = 2 * GIGABYTE, GIGABYTE // 5
 LONG_WAIT_MINUTES = 5
 MOST_NAMED = 5
 HTTP_SECONDS = 3
-KEY_MODE = 0o600
-BRING_KEY_BACK = "Bring back the key of this database: FILE.key of its last backup."
 
 JOBS = sa.text(
     """select count(*) filter (where status = 'failed') as failed,
@@ -288,41 +284,6 @@ def check_schema(tx: Tx) -> Finding:
         case "newer":
             what = f"{found.found} is newer than {found.needed}"
             return Finding("schema", "broken", what, "Run the release that wrote it, or a later one.")
-
-
-def check_key(settings: wiring.Settings, tx: Tx) -> Iterator[Finding]:
-    """Present, closed to others, and the one that sealed what is in the database."""
-    path = wiring.key_path(settings.home)
-    sealed = _any_sealed(tx)
-    if settings.secret_key is None and not path.exists():
-        yield _missing_key(is_needed=sealed is not None)
-        return
-    if settings.secret_key is None and stat.S_IMODE(path.stat().st_mode) != KEY_MODE:
-        yield Finding("secret key", "broken", f"others may use {path}", f"Run chmod 600 {path}.")
-    try:
-        sealer = wiring.sealer_of(settings)
-        if sealed is not None:
-            unseal(sealer, *sealed)
-    except QuillpostError as fault:
-        yield Finding("secret key", "broken", fault.message, BRING_KEY_BACK)
-    except SealBroken:
-        what = "it does not open the secrets in this database"
-        yield Finding("secret key", "broken", what, BRING_KEY_BACK)
-    else:
-        yield Finding("secret key", "ok", "QUILLPOST_SECRET_KEY" if settings.secret_key else str(path))
-
-
-def _missing_key(*, is_needed: bool) -> Finding:
-    if is_needed:
-        what = "it is gone, and this database has secrets that only it opens"
-        return Finding("secret key", "broken", what, BRING_KEY_BACK)
-    return Finding("secret key", "warning", "there is none yet", "`quillpost serve` makes it.")
-
-
-def _any_sealed(tx: Tx) -> tuple[int, bytes] | None:
-    """One secret to try the key on, with the number of its webhook."""
-    row = tx.execute(sa.select(webhooks.c.id, webhooks.c.secret_sealed).limit(1)).first()
-    return None if row is None else (row.id, bytes(row.secret_sealed))
 
 
 def check_prices(tx: Tx, *, now: datetime) -> Finding:

@@ -2,7 +2,7 @@
 
 import gc
 import zlib
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -108,19 +108,18 @@ class Studio:
     def too_small_for(self, indicia: Sequence[str]) -> list[str]:
         """The titles of the pieces on which these lines of a permit imprint do not fit."""
         face = Lettering(self.hands.plain)
-
-        def takes(side: Side) -> bool:
-            return side.indicia is None or furniture.takes_indicia(indicia, side.indicia, face)
-
-        return [piece.title for piece in self.pieces.values() if not all(map(takes, piece.every_side()))]
+        return self._without_room(
+            lambda side: side.indicia is None or furniture.takes_indicia(indicia, side.indicia, face)
+        )
 
     def too_small_for_opt_out(self, line: str) -> list[str]:
         """The titles of the pieces on which such a line about getting no more mail does not fit."""
         face = Lettering(self.hands.plain)
+        return self._without_room(
+            lambda side: side.opt_out is None or furniture.takes_opt_out(line, side.opt_out, face)
+        )
 
-        def takes(side: Side) -> bool:
-            return side.opt_out is None or furniture.takes_opt_out(line, side.opt_out, face)
-
+    def _without_room(self, takes: Callable[[Side], bool]) -> list[str]:
         return [piece.title for piece in self.pieces.values() if not all(map(takes, piece.every_side()))]
 
     def compose(

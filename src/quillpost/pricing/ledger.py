@@ -62,21 +62,9 @@ def authorise(
     now: datetime,
 ) -> None:
     """Hold what the order may cost."""
-    if cents > 0:
-        tx.execute(
-            sa.insert(ledger_moves).values(
-                account_id=account_id,
-                sub_account_id=sub_account_id,
-                mode=mode,
-                order_id=order_id,
-                kind="authorise",
-                source=CREDIT,
-                target=HELD,
-                cents=cents,
-                key=f"authorise:order:{order_id}",
-                at=now,
-            )
-        )
+    whose = {"account_id": account_id, "sub_account_id": sub_account_id, "mode": mode, "order_id": order_id}
+    books = {"kind": "authorise", "source": CREDIT, "target": HELD}
+    _move(tx, **whose, **books, cents=cents, key=f"authorise:order:{order_id}", at=now)
 
 
 def charge_leads(
@@ -91,21 +79,14 @@ def charge_leads(
     now: datetime,
 ) -> None:
     """Earn what records cost: out of what is held for the order that they were bought with, or of credit."""
+    whose = {"account_id": account_id, "sub_account_id": sub_account_id, "mode": mode, "order_id": order_id}
+    books = {"kind": "capture", "source": CREDIT if order_id is None else HELD, "target": EARNED}
+    _move(tx, **whose, **books, cents=cents, key=f"capture:leads:{purchase_id}", at=now)
+
+
+def _move(tx: Tx, *, cents: int, **entry: object) -> None:
     if cents > 0:
-        tx.execute(
-            sa.insert(ledger_moves).values(
-                account_id=account_id,
-                sub_account_id=sub_account_id,
-                mode=mode,
-                order_id=order_id,
-                kind="capture",
-                source=CREDIT if order_id is None else HELD,
-                target=EARNED,
-                cents=cents,
-                key=f"capture:leads:{purchase_id}",
-                at=now,
-            )
-        )
+        tx.execute(sa.insert(ledger_moves).values(cents=cents, **entry))
 
 
 def release_order(tx: Tx, order_id: int, *, now: datetime) -> None:
