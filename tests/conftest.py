@@ -1,10 +1,12 @@
 """A real PostgreSQL for the session, a fresh database for each test, a clock that tests turn by hand."""
 
+import copy
+import gc
 import os
 import shutil
 import socket
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -14,12 +16,15 @@ import psycopg
 import pytest
 from art_house import ArtHouse
 from fastapi import FastAPI
+from starlette.routing import BaseRoute
 
 from databases import Databases
 from direct import TestClient
 from makers import Account, Build, Clock, make_account
-from quillpost import wiring
+from quillpost import footing, wiring
+from quillpost.api import description
 from quillpost.cli.ground import upgrade
+from quillpost.composition.hands.collection import Hands
 from quillpost.database.embedded import EmbeddedPostgres
 from quillpost.kit.logs import configure_logs
 from quillpost.parts import Parts
@@ -29,7 +34,8 @@ KEPT = {"QUILLPOST_IMB_CASES", "QUILLPOST_TEST_MOTO"}
 for name in [name for name in os.environ if name.startswith("QUILLPOST_") and name not in KEPT]:
     del os.environ[name]
 # Hands are prepared once for all tests, and for the next run.
-os.environ["QUILLPOST_FACES_FOLDER"] = str(Path(__file__).parents[1] / ".tools" / "faces")
+FACES = Path(__file__).parents[1] / ".tools" / "faces"
+os.environ["QUILLPOST_FACES_FOLDER"] = str(FACES)
 configure_logs(as_json=True, level="warning")
 # A first call may load tables, and machines are busy: how long a call takes is no test's to say.
 hypothesis.settings.register_profile("untimed", deadline=None)
@@ -51,6 +57,25 @@ class AtOnce:
 def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):  # what fails in a worker is reported to its head
         config.pluginmanager.register(AtOnce(config))
+    draw_the_description_once()
+
+
+def draw_the_description_once() -> None:
+    """The applications of all tests have the same routes, and to describe them takes a second."""
+    draw = description.draw
+    drawn: dict[tuple[int, ...], dict[str, Any]] = {}
+
+    def shared(routes: Sequence[BaseRoute]) -> dict[str, Any]:
+        key = tuple(id(route) for route in routes if getattr(route, "include_in_schema", False))
+        if key not in drawn:
+            drawn[key] = draw(routes)
+        return copy.deepcopy(drawn[key])
+
+    pytest.MonkeyPatch().setattr(description, "draw", shared)
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()  # all that is imported by now stays: it is not looked through for garbage again and again
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -68,6 +93,21 @@ def closed_network() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(socket.socket, "connect", connect_at_home)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def hands_read_once() -> Iterator[None]:
+    """All tests of a process share the usual hands, as all calls of a service do."""
+    read = wiring.hands
+    usual = read(wiring.Settings())
+
+    def shared(settings: wiring.Settings) -> Hands:
+        is_usual = settings.font_packages is None and wiring.faces_folder(settings) == FACES
+        return usual if is_usual else read(settings)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(wiring, "hands", shared)
         yield
 
 
@@ -101,8 +141,10 @@ def template(postgres: EmbeddedPostgres) -> str:
 
 
 @pytest.fixture(scope="session")
-def databases(postgres: EmbeddedPostgres, template: str) -> Databases:
-    return Databases(postgres, template)
+def databases(postgres: EmbeddedPostgres, template: str) -> Iterator[Databases]:
+    databases = Databases(postgres, template)
+    yield databases
+    databases.close()
 
 
 @pytest.fixture
@@ -117,18 +159,17 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def build(conninfo: str, clock: Clock, tmp_path: Path) -> Iterator[Build]:
+def build(databases: Databases, conninfo: str, clock: Clock, tmp_path: Path) -> Iterator[Build]:
     """Parts with other settings than usual."""
-    built: list[Parts] = []
 
     def make(**settings: object) -> Parts:
         chosen = wiring.Settings.model_validate({"home": tmp_path / "home", **settings})
-        built.append(wiring.build(chosen, conninfo, clock=clock.now))
-        return built[-1]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(footing, "Database", opened)
+            return wiring.build(chosen, conninfo, clock=clock.now)
 
-    yield make
-    for parts in built:
-        parts.db.close()
+    with databases.opened() as opened:
+        yield make
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """People, sends and time, made for tests."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Unpack
@@ -12,6 +12,7 @@ from direct import TestClient
 from quillpost import wiring
 from quillpost.accounts import service
 from quillpost.client.audience import InlineRecipient
+from quillpost.database.engine import Tx
 from quillpost.database.tables import accounts, metadata, sub_accounts
 from quillpost.parts import Parts
 
@@ -186,13 +187,20 @@ def do_due_jobs(parts: Parts) -> None:
 
 def rows_of_all(parts: Parts) -> dict[str, tuple[int, int]]:
     """Of every table how many rows it has, and a number that changes when one of them does."""
-    tables = [name for name in metadata.tables if name not in CHANGES_WITH_EVERY_CALL]
+    with parts.db.work() as tx:
+        return rows_of(tx, tables_with_traces())
+
+
+def tables_with_traces() -> list[str]:
+    return [*(name for name in metadata.tables if name not in CHANGES_WITH_EVERY_CALL), "procrastinate_jobs"]
+
+
+def rows_of(tx: Tx, tables: Sequence[str]) -> dict[str, tuple[int, int]]:
     each = (
         f"select '{t}', count(*), coalesce(sum(hashtext(t::text)::bigint), 0)::bigint from {t} t"
-        for t in [*tables, "procrastinate_jobs"]
+        for t in tables
     )
-    with parts.db.work() as tx:
-        rows = tx.execute(sa.text(" union all ".join(each))).all()
+    rows = tx.execute(sa.text(" union all ".join(each))).all()
     return {name: (how_many, content) for name, how_many, content in rows}
 
 

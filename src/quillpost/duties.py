@@ -1,18 +1,18 @@
 """Everything that workers do, by name, and how often they do it of their own accord."""
 
 from collections.abc import Callable
-from functools import partial
+from datetime import datetime
+from functools import cache, partial
 
+from quillpost.accounts import kept_answers
 from quillpost.accounts import service as accounts
-from quillpost.api import idempotency
-from quillpost.api.v2 import automation_body
 from quillpost.audience.address_verdicts import forget_expired as forget_expired_verdicts
 from quillpost.audience.importing import filling
 from quillpost.audience.importing import upkeep as imports_upkeep
 from quillpost.audience.rejudging import REJUDGE
 from quillpost.audience.verifying import VERIFY
 from quillpost.automations import due
-from quillpost.automations.drafting import Means
+from quillpost.automations.drafting import Means, ReadSend
 from quillpost.automations.sending import send_due
 from quillpost.creative.shelf import forget_expired, forget_orphans
 from quillpost.fulfilment import pooling, production, review, steps
@@ -20,11 +20,12 @@ from quillpost.jobs import Task
 from quillpost.leads import buying
 from quillpost.notices import upkeep
 from quillpost.orders import stored
+from quillpost.orders.calls import Call, Faults
 from quillpost.orders.materialising import MATERIALISE, materialise, materialise_again
 from quillpost.orders.rejudged_pieces import rejudge
 from quillpost.orders.service import SWEEP
 from quillpost.orders.verified_pieces import verify
-from quillpost.parts import Parts
+from quillpost.parts import Limits, Parts
 from quillpost.privacy import do_not_mail, finishing, forgetting
 from quillpost.privacy.erasing import FINISH
 from quillpost.tracking import closing
@@ -104,7 +105,7 @@ def tasks(parts: Parts) -> list[Task]:
         Task("webhooks.give_up", timed(failing.give_up, db), every="*/10 * * * *"),
         Task("files.forget_expired", timed(forget_expired, db, shelf), every="23 * * * *"),
         Task("files.forget_orphans", timed(forget_orphans, db, shelf), every="37 3 * * *"),
-        Task("idempotency.forget_expired", timed(idempotency.forget_expired, db), every="29 * * * *"),
+        Task("idempotency.forget_expired", timed(kept_answers.forget_expired, db), every="29 * * * *"),
         Task(
             "stored_sends.forget_expired",
             kept(stored.forget_expired, "keep_stored_sends_days"),
@@ -119,7 +120,7 @@ def tasks(parts: Parts) -> list[Task]:
 
 
 def automation_means(parts: Parts) -> Means:
-    """All that automations send with. The API reads what they have kept."""
+    """All that automations send with."""
     return Means(
         db=parts.db,
         studio=parts.studio,
@@ -127,7 +128,24 @@ def automation_means(parts: Parts) -> Means:
         fetcher=parts.fetcher,
         worlds=parts.worlds,
         check_url=parts.check_url,
-        read=automation_body.reader(parts.limits),
+        read=_read_by_api(parts.limits),
         zone=parts.worlds["live"].zone,
         clock=parts.clock,
     )
+
+
+def _read_by_api(limits: Limits) -> ReadSend:
+    """The API reads what automations have kept."""
+
+    @cache
+    def reader() -> ReadSend:
+        # With the first of them: whoever only works, or runs one command, has no other use for the API,
+        # which takes a third of the time that it takes to load everything.
+        from quillpost.api.v2 import automation_body  # noqa: PLC0415
+
+        return automation_body.reader(limits)
+
+    def read(text: str, now: datetime) -> tuple[Call, Faults]:
+        return reader()(text, now)
+
+    return read

@@ -1,6 +1,6 @@
 """The print partner that the settings ask for; a part of the wiring."""
 
-from quillpost.adapters.places.sftp_keys import SftpKeys
+from quillpost.adapters.places.sftp_access import SftpKeys
 from quillpost.adapters.printing.address import EMBEDDED, partner_at
 from quillpost.adapters.printing.jobs import JobFolders
 from quillpost.fulfilment.partner_names import partner_name

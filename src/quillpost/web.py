@@ -63,6 +63,7 @@ def create_app(parts: Parts, background: Background | None = None) -> FastAPI:
     app.state.fronts = files.remembered_fronts(parts.studio)
     errors.install(app)
     home.add_missing_page(app)
+    # Not `include_router`: a router within another is worked out anew for every application.
     app.router.routes.extend(v2.routes)
     for router in (
         health.router,
@@ -79,7 +80,7 @@ def create_app(parts: Parts, background: Background | None = None) -> FastAPI:
         importing.router,
         home.router,
     ):
-        app.include_router(router)
+        app.router.routes.extend(router.routes)
     describe(app)
     add_docs_page(app, parts)
     app.add_middleware(Methods, routes=app.routes)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from io import BytesIO
 from itertools import count
 from pathlib import Path
@@ -15,6 +16,7 @@ import sqlalchemy as sa
 from httpx2 import Response
 from PIL import Image
 from shared_service import shared_account
+from watching import Watch
 
 from makers import Account
 from quillpost.api import v2
@@ -94,7 +96,7 @@ OPERATIONS = [
 WITH_BODY = [operation for operation in OPERATIONS if operation.body_schema is not None]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class World:
     """A service in which one of everything that can be made has been made after its own example."""
 
@@ -103,6 +105,10 @@ class World:
     ids: dict[str, str] = field(default_factory=dict)
     """By the path of their collection."""
     house_numbers: Iterator[int] = field(default_factory=lambda: count(1_000), repr=False)
+
+    @cached_property
+    def watch(self) -> Watch:
+        return Watch(self.parts)
 
     def fill(self) -> None:
         """Make what is missing; what needs something else is made in a second round."""
@@ -124,7 +130,14 @@ class World:
     def renew(self, operation: Operation) -> None:
         """Another of what this operation may have used up."""
         if self.ids.pop(operation.collection, None):
+            if operation.collection == BATCHES:
+                self.hand_over()
             self.fill()
+
+    def hand_over(self) -> None:
+        """A batch, which no call makes."""
+        with self.parts.db.work() as tx:
+            self.ids[BATCHES] = str(tx.execute(A_BATCH, {"now": self.parts.clock()}).scalar_one())
 
     def body(self, operation: Operation) -> Any:
         """The example with ids that exist here, and with an address that no other has."""
@@ -174,6 +187,7 @@ def made_by(operation: Operation) -> str | None:
 MAKERS = {place: maker for maker in reversed(OPERATIONS) if (place := made_by(maker)) is not None}
 
 
+BATCHES = "/api/v2/print/batches"
 A_BATCH = sa.text(
     """insert into batches (mode, piece, mail_class, status, item_count, created_at, composed_at, handed_at)
        values ('test', 'postcard-4x6', 'first', 'handed', 0, :now, :now, :now) returning id"""
@@ -185,9 +199,8 @@ def described_world(postgres: EmbeddedPostgres, template: str, home: Path) -> It
     with shared_account(postgres, template, home) as (owner, parts):
         world = World(parts, owner)
         with parts.db.work() as tx:
-            # An operator's calls are there too, and batches are made by none.
-            tx.execute(sa.text("update accounts set is_operator = true"))
-            world.ids["/api/v2/print/batches"] = str(tx.execute(A_BATCH, {"now": parts.clock()}).scalar_one())
+            tx.execute(sa.text("update accounts set is_operator = true"))  # whose calls are there too
+        world.hand_over()
         world.fill()
         yield world
 

@@ -11,7 +11,6 @@ import pytest
 from described import WITH_BODY, Json, Operation, World, described_world, faults, resolved
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from traces import traces
 
 from quillpost.database.embedded import EmbeddedPostgres
 
@@ -100,7 +99,7 @@ def world(
 @pytest.mark.timeout(120 if not IS_LONG else 3_600)
 @pytest.mark.parametrize("operation", WITH_BODY, ids=str)
 def test_no_body_crashes_us_and_a_refused_one_leaves_nothing(world: World, operation: Operation) -> None:
-    good, before = world.body(operation), traces(world.parts)
+    good, before = world.body(operation), world.watch.traces()
 
     @BOUNDED
     @given(body=bodies(operation, good))
@@ -110,7 +109,7 @@ def test_no_body_crashes_us_and_a_refused_one_leaves_nothing(world: World, opera
         assert not faults(answer)
         if answer.is_success:
             world.renew(operation)
-        was, before = before, traces(world.parts)
+        was, before = before, world.watch.traces()
         assert answer.is_success or before == was, "a refused call left something behind"
 
     call()

@@ -13,6 +13,7 @@ from traces import traces
 
 from direct import TestClient
 from makers import Account, Build, Clock, count_rows, make_account, make_sub_account, make_teammate, postcard
+from quillpost.accounts import kept_answers
 from quillpost.accounts.rules import Caller
 from quillpost.accounts.service import mint_token
 from quillpost.api import idempotency
@@ -93,7 +94,7 @@ def test_a_key_is_forgotten_after_a_day(owner: Account, clock: Clock, parts: Par
     clock.advance(seconds=1)
     assert send(owner).json()["id"] != first
     clock.advance(days=2)
-    idempotency.forget_expired(parts.db, now=clock.now())
+    kept_answers.forget_expired(parts.db, now=clock.now())
     assert kept(parts) == 0
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from described import (
+    BATCHES,
     JSON,
     MAKERS,
     OPERATIONS,
@@ -22,7 +23,6 @@ from described import (
     resolved,
 )
 from httpx2 import Response
-from traces import traces
 
 from quillpost.database.embedded import EmbeddedPostgres
 
@@ -65,7 +65,7 @@ class Judge:
 
     def __init__(self, world: World, operation: Operation) -> None:
         self._world, self._operation = world, operation
-        self._before = traces(world.parts)
+        self._before = world.watch.traces()
         self._unseen: list[str] = []
         self._faults: list[str] = []
 
@@ -81,12 +81,12 @@ class Judge:
         self._unseen.append(f"{str(name)[:60]}: {answer.status_code}")
         if may_change and answer.is_success:
             self._world.renew(self._operation)
-            self._unseen, self._before = [], traces(self._world.parts)
+            self._unseen, self._before = [], self._world.watch.traces()
         return answer
 
     def _look(self) -> None:
         if self._unseen:
-            before, self._before = self._before, traces(self._world.parts)
+            before, self._before = self._before, self._world.watch.traces()
             if self._before != before:
                 self._faults.append(f"left something behind: one of {self._unseen}")
             self._unseen = []
@@ -386,4 +386,4 @@ def test_an_odd_authorization_is_401(world: World, operation: Operation) -> None
 
 def test_the_world_has_one_of_everything_that_can_be_made(world: World) -> None:
     """Else the calls above would end at 404 and prove little."""
-    assert set(world.ids) == set(MAKERS)
+    assert set(world.ids) == {*MAKERS, BATCHES}

@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 import typer
 
-from quillpost import cli, wiring
+from quillpost import wiring
 from quillpost.accounts.rules import SCOPES
 from quillpost.api import v2
 from quillpost.api.description import draw
 from quillpost.api.errors import PLAIN, STATUS
+from quillpost.cli.index import everything
 from quillpost.composition.words.variables import KNOWN
 from quillpost.jobs import Task
 from quillpost.orders.rules import ItemStatus, OrderStatus
@@ -49,7 +50,7 @@ def _commands(app: typer.Typer, prefix: str = "quillpost") -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("command", _commands(cli.app))
+@pytest.mark.parametrize("command", _commands(everything()))
 def test_every_command_is_documented(command: str) -> None:
     assert f"`{command}`" in OPERATE
 

@@ -18,6 +18,7 @@ from crashing_worker import CrashPoint
 
 from quillpost import wiring
 from quillpost.cli import main
+from quillpost.cli.index import everything
 from quillpost.composition.content import Addressee, Copy, Design
 
 BETWEEN_LOOKS = 0.02
@@ -41,7 +42,9 @@ def tend() -> None:
 
 
 def warm_up() -> None:
-    """Preview a card: the default hand is prepared for all, and what is imported late is imported."""
+    """Load every command, and preview a card: the default hand is prepared for all, and what is imported
+    late is imported."""
+    everything()
     someone = Addressee(name="Jane Doe", city="Austin", province="TX", postal_code="78701")
     card = Design("postcard-4x6", "Hi!", ink=(0, 0, 0))
     copy = Copy(1, 0, someone, tracking="00310999999000000001")

@@ -74,7 +74,7 @@ class Service:
                     "from quillpost.cli import main; main()",
                     *("serve", "--port", str(port), *arguments),
                 ],
-                env={**_with_kept_bytecode(output.parent), **FAST, **settings},
+                env={**_with_kept_bytecode(), **FAST, **settings},
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=subprocess.STDOUT,
@@ -113,11 +113,9 @@ def _close_output() -> None:
     os.close(2)
 
 
-def _with_kept_bytecode(folder: Path) -> dict[str, str]:
+def _with_kept_bytecode() -> dict[str, str]:
     """Our environment; what a first start compiles a later one finds, as in an installation."""
-    environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(folder / "bytecode")}
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    return environment
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 class Nursery:

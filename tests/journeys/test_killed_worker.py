@@ -52,19 +52,19 @@ STEPS = [
     _long(CrashPoint(FILES_PUT, "after", call=4)),
     CrashPoint(f"{FULFILMENT}.store:swap_batch", "after", call=1),
     CrashPoint(f"{FULFILMENT}.store:keep_files", "after"),
-    CrashPoint(f"{FULFILMENT}.production:compose", "after"),
+    _long(CrashPoint(f"{FULFILMENT}.production:compose", "after")),
     # Handing over: the printer's folder is filled, ticket last.
-    CrashPoint(f"{PRINTER}.submit", "before"),
+    _long(CrashPoint(f"{PRINTER}.submit", "before")),
     CrashPoint(FILES_PUT, "after", call=6),
     CrashPoint(f"{PRINTER}.submit", "after"),
-    CrashPoint(f"{FULFILMENT}.store:swap_batch", "after", call=2),
+    _long(CrashPoint(f"{FULFILMENT}.store:swap_batch", "after", call=2)),
     CrashPoint(f"{FULFILMENT}.production:hand_over", "after"),
     # Printed: the printer's mark is there, the pieces have not moved; then they have.
-    CrashPoint(f"{PRINTER}.progress", "after"),
+    _long(CrashPoint(f"{PRINTER}.progress", "after")),
     _long(CrashPoint(f"{FULFILMENT}.production:take_progress", "before")),
-    CrashPoint(MOVE, "before"),
+    _long(CrashPoint(MOVE, "before")),
     CrashPoint(MOVE, "after"),
-    CrashPoint(f"{FULFILMENT}.production:take_progress", "after"),
+    _long(CrashPoint(f"{FULFILMENT}.production:take_progress", "after")),
     _long(CrashPoint(f"{FULFILMENT}.production:follow", "after")),
     # Mailed: the carrier has the pieces, and the printer has not said so; then it has.
     _long(CrashPoint(f"{MAILBOX}.drop", "before")),
@@ -72,9 +72,9 @@ STEPS = [
     # In the mail: a chunk of scans is kept, its pieces move, and only then the file is settled.
     _long(CrashPoint(f"{TRACKING}.service:ingest", "before")),
     CrashPoint(f"{TRACKING}.store:keep", "after"),
-    CrashPoint(MOVE, "after", call=2),
+    _long(CrashPoint(MOVE, "after", call=2)),
     CrashPoint(f"{TRACKING}.service:ingest", "after"),
-    CrashPoint(f"{CARRIER}.settle", "before", call=2),
+    _long(CrashPoint(f"{CARRIER}.settle", "before", call=2)),
     _long(CrashPoint(f"{CARRIER}.settle", "after")),
     _long(CrashPoint(f"{TRACKING}.service:poll", "after", call=2)),
     # Telling the subscriber.

@@ -14,7 +14,7 @@ from verdict import assert_all_happened_once
 
 from makers import guests, people
 from quillpost import wiring
-from quillpost.cli import serving
+from quillpost.cli import working
 from quillpost.client import Quillpost
 from quillpost.parts import Parts
 
@@ -103,7 +103,7 @@ def test_where_a_part_of_the_work_ends_by_itself_the_process_does(
 ) -> None:
     monkeypatch.setattr(wiring, "pump", lambda _settings, _parts: Broken())
     with capture_logs() as logs:
-        asyncio.run(serving._work_until_stopped(wiring.Settings(), parts, None, None))
+        asyncio.run(working.work_until_stopped(wiring.Settings(), parts, None, None))
     assert [line["error"] for line in logs if line["event"] == "work.broken_off"] == [
         "RuntimeError('It broke.')"
     ]

@@ -173,7 +173,7 @@ def test_an_order_that_has_outgrown_the_credit_waits_and_says_why(parts: Parts, 
         " that this adds: add credit, or cancel the order."
     ]
     with parts.db.work() as tx:
-        told = tx.execute(sa.select(facts).where(facts.c.kind == "order.status")).all()
+        told = tx.execute(sa.select(facts).where(facts.c.kind == "order.status").order_by(facts.c.id)).all()
         assert [(fact.previous, fact.current) for fact in told][-1] == ("reviewing", "paused")
         books = balances(tx, read_order(tx, order_id))
         assert books == {"credit": -4 * CENTS, "held": 4 * CENTS, "earned": 0}

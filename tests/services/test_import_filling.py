@@ -13,7 +13,7 @@ from tenant_rows import least_row
 from makers import Account, Clock
 from quillpost import jobs
 from quillpost.audience.importing import filling, intake, store, upkeep
-from quillpost.audience.importing.crew import Chunk, Crew, ExaminerDied
+from quillpost.audience.importing.crew import MOST, Chunk, Crew, ExaminerDied
 from quillpost.audience.importing.people import Plan
 from quillpost.audience.importing.settling import SAME_ADDRESS, UNDELIVERABLE_THERE, SomeLost
 from quillpost.audience.joining import ALREADY_THERE
@@ -343,6 +343,15 @@ def test_processes_give_back_what_they_were_given_in_its_order(crew: Crew) -> No
     assert found[1].people.startswith(b"6\t0\t")
     assert b"\tP6\\t\\\\\t\\N\t" in found[1].people
     assert found[1].rejects == b"7\t11\t5\temail: This is not an e-mail address.\n"
+
+
+@pytest.mark.parametrize(("processors", "size"), [(1, 1), (3, 3), (64, MOST)])
+def test_processes_are_as_many_as_processors_but_only_a_few(
+    monkeypatch: pytest.MonkeyPatch, processors: int, size: int
+) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(processors)))
+    with Crew(Plan([(0, "email")], 1), 7) as crew:
+        assert crew.size == size <= 4
 
 
 def test_a_process_that_dies_is_told(crew: Crew) -> None:

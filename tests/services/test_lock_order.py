@@ -98,7 +98,10 @@ def test_those_that_go_before_others_are_taken_in_their_order(
     with parts.db.work() as tx:
         tx.execute(sa.text("update orders set pool_at = :at"), {"at": now + timedelta(hours=5)})
         tx.execute(MOVE_BEHIND, {"order": lower.id})
-        sa.event.listen(tx.engine, "begin", lambda begun: begun.exec_driver_sql(NO_INDEX))
+        engine = tx.engine
+
+    def read_in_their_places(begun: sa.Connection) -> None:
+        begun.exec_driver_sql(NO_INDEX)
 
     def act() -> None:
         if deed == "rush":
@@ -106,8 +109,12 @@ def test_those_that_go_before_others_are_taken_in_their_order(
         else:
             print_room.pool_now(parts.db, "test", now=now)
 
-    with meanwhile(parts, lower, act) as tx:
-        tx.execute(HOLD, {"order": higher.id})
+    sa.event.listen(engine, "begin", read_in_their_places)
+    try:
+        with meanwhile(parts, lower, act) as tx:
+            tx.execute(HOLD, {"order": higher.id})
+    finally:
+        sa.event.remove(engine, "begin", read_in_their_places)
 
 
 def test_a_piece_that_is_seen_meanwhile_is_not_printed_again(

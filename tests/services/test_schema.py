@@ -13,18 +13,22 @@ from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from waiting import wait_until
 
 from quillpost import database
 from quillpost.database.embedded import EmbeddedPostgres
 from quillpost.database.engine import administrator
+from quillpost.database.migrations.running import config_of
 from quillpost.database.schema import (
     MIGRATION_LOCK,
+    MIGRATIONS,
     OWNER,
     SchemaState,
     migrate,
     needed_revision,
     require_current,
+    revisions,
     state,
 )
 from quillpost.database.tables import metadata
@@ -70,6 +74,11 @@ def is_described(name: str | None, kind: str, _parents: object) -> bool:
 def write_revision(conninfo: str, revision: str) -> None:
     with psycopg.connect(conninfo) as admin:
         admin.execute("update alembic_version set version_num = %s", [revision])
+
+
+def test_the_revisions_that_file_names_tell_are_those_that_the_migrations_follow() -> None:
+    known = ScriptDirectory.from_config(config_of(MIGRATIONS)).walk_revisions()
+    assert revisions() == [script.revision for script in known][::-1]
 
 
 def test_the_migrations_make_exactly_the_tables_that_queries_know(empty: str) -> None:

@@ -139,8 +139,3 @@ def give_back(tx: Tx, claim: Claim) -> None:
 
 def is_kept(status: int) -> bool:
     return status < 500 and status not in NOT_KEPT
-
-
-def forget_expired(db: Database, *, now: datetime) -> None:
-    with db.work() as tx:
-        tx.execute(sa.delete(keys).where(keys.c.expires_at < now))

@@ -12,14 +12,23 @@ import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn
 
-from quillpost import __version__, wiring
+from quillpost import __version__
 from quillpost.cli.ground import schema_of
 from quillpost.database import archive, dump
 from quillpost.database.postgres_binaries import Binaries, find_binaries
 from quillpost.database.schema import require_current, state_of
+from quillpost.footing import (
+    Footing,
+    Settings,
+    file_store,
+    key_path,
+    load_settings,
+    open_ground,
+    sealer_of,
+    stand,
+)
 from quillpost.kit.errors import NotReady
 from quillpost.kit.sealing import Sealer
-from quillpost.parts import Parts
 from quillpost.ports import FileMissing, FileStore
 
 BATCH_IN_KEY = re.compile(r"(?:^batches/|[/-]batch-)(\d+)")
@@ -44,21 +53,21 @@ def backup(file: BackupFile) -> None:
     for path in (file, key_file):
         if path.exists():
             raise NotReady(f"{path} is there already: choose another name.")
-    settings = wiring.load_settings()
+    settings = load_settings()
     binaries = find_binaries(settings.postgres_bin)
-    ground = wiring.open_ground(settings)
+    ground = open_ground(settings)
     try:
         if schema_of(ground.conninfo).verdict == "empty":
             raise NotReady("There is nothing to back up: the database is empty.")
-        parts = wiring.build(settings, ground.conninfo)
+        footing = stand(settings, ground.conninfo)
         with _written_whole(file) as out, _counting("Saved") as count:
-            manifest = _write(out, parts, binaries, count)
-        parts.db.close()
+            manifest = _write(out, footing, binaries, count)
+        footing.db.close()
     finally:
         ground.close()
     if settings.secret_key is None:
         with _written_whole(key_file) as out:
-            out.write(wiring.key_path(settings.home).read_bytes())
+            out.write(key_path(settings.home).read_bytes())
     _say(f"{file} holds everything: {_contents(manifest)}.")
     if settings.secret_key is None:
         _say(f"The key that opens its secrets is in {key_file}: keep it elsewhere, and safe.")
@@ -72,7 +81,7 @@ def restore(file: BackupFile) -> None:
     The secret key is read from FILE.key, or from QUILLPOST_SECRET_KEY. The whole backup is checked before
     anything is written, and whatever fails leaves all as empty as it was.
     """
-    settings = wiring.load_settings()
+    settings = load_settings()
     if not file.is_file():
         raise NotReady(f"There is no backup {file}.")
     key_file = None if settings.secret_key else _key_file(file)
@@ -93,21 +102,21 @@ def restore(file: BackupFile) -> None:
         _say("It was written by an older release: run `quillpost migrate` next.")
 
 
-def _write(out: BinaryIO, parts: Parts, binaries: Binaries, count: CountFile) -> archive.Manifest:
+def _write(out: BinaryIO, footing: Footing, binaries: Binaries, count: CountFile) -> archive.Manifest:
     """Files first: what the snapshot knows was in the store before it, and stays there."""
-    with dump.held_snapshot(parts.db.conninfo) as snapshot:
+    with dump.held_snapshot(footing.db.conninfo) as snapshot:
         manifest = archive.Manifest(
             release=__version__,
             schema=snapshot.schema,
-            taken_at=parts.clock().isoformat(timespec="seconds"),
-            key_check=_key_check(parts.sealer),
+            taken_at=footing.clock().isoformat(timespec="seconds"),
+            key_check=_key_check(footing.sealer),
             counts=snapshot.counts,
         )
         with archive.ArchiveWriter(out, manifest) as writer:
-            for key, data in _known_files(parts.shelf.store, snapshot.last_batch):
+            for key, data in _known_files(footing.store, snapshot.last_batch):
                 writer.add_file(key, data)
                 count("files")
-            for piece in dump.dumped(binaries, parts.db.conninfo, snapshot):
+            for piece in dump.dumped(binaries, footing.db.conninfo, snapshot):
                 writer.add_database_piece(piece)
                 count("pieces of the database")
             writer.finish()
@@ -126,22 +135,19 @@ def _known_files(store: FileStore, last_batch: int) -> Iterator[tuple[str, bytes
             continue
 
 
-def _restore(
-    settings: wiring.Settings, file: Path, key_file: Path | None, manifest: archive.Manifest
-) -> None:
+def _restore(settings: Settings, file: Path, key_file: Path | None, manifest: archive.Manifest) -> None:
     binaries = find_binaries(settings.postgres_bin)
-    installed_key = wiring.key_path(settings.home)
-    ground = wiring.open_ground(settings)
+    installed_key = key_path(settings.home)
+    ground = open_ground(settings)
     try:
-        store = wiring.file_store(settings)
+        store = file_store(settings)
         _require_empty(ground.conninfo, store, installed_key)
         if key_file is not None:
             installed_key.parent.mkdir(parents=True, exist_ok=True)
             with _written_whole(installed_key) as out:
                 out.write(key_file.read_bytes())
         try:
-            parts = wiring.build(settings, ground.conninfo)
-            if _key_check(parts.sealer) != manifest.key_check:
+            if _key_check(sealer_of(settings)) != manifest.key_check:
                 raise NotReady("The secret key is not the one of this backup.")
             with _counting("Restored") as count:
                 _put_files(store, file, count)

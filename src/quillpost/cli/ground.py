@@ -1,14 +1,13 @@
-"""What every command stands on: settings, a database at the right schema, the parts."""
+"""What every command stands on: settings, a database at the right schema."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import sqlalchemy as sa
 
-from quillpost import wiring
 from quillpost.database.engine import administrator
 from quillpost.database.schema import SchemaState, migrate, require_current, state
-from quillpost.parts import Parts
+from quillpost.footing import Footing, load_settings, open_ground, stand
 from quillpost.pricing.store import load_default_prices
 
 
@@ -44,16 +43,16 @@ def upgrade(conninfo: str) -> SchemaState:
 
 
 @contextmanager
-def opened() -> Iterator[tuple[wiring.Settings, Parts]]:
-    """The parts for a command that comes and goes, beside a running server or alone."""
-    settings = wiring.load_settings()
-    ground = wiring.open_ground(settings)
+def standing() -> Iterator[Footing]:
+    """What a command that comes and goes stands on, beside a running server or alone."""
+    settings = load_settings()
+    ground = open_ground(settings)
     try:
         make_ready(ground.conninfo)
-        parts = wiring.build(settings, ground.conninfo)
+        footing = stand(settings, ground.conninfo)
         try:
-            yield settings, parts
+            yield footing
         finally:
-            parts.db.close()
+            footing.db.close()
     finally:
         ground.close()

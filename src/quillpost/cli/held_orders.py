@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from quillpost.cli.ground import opened
+from quillpost.cli.opening import opened
 from quillpost.cli.print_words import MOST_LISTED, Machine, Mode, write
 from quillpost.database import Tx
 from quillpost.fulfilment import verdicts

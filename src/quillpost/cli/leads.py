@@ -11,9 +11,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from quillpost import wiring
 from quillpost.audience.export import harmless
-from quillpost.cli.ground import opened
+from quillpost.cli.ground import standing
 from quillpost.cli.progress import Progress
 from quillpost.database.lead_tables import lead_files, lead_sources
 from quillpost.kit.errors import NotReady
@@ -54,20 +53,20 @@ def import_(
     for file in files:
         if not file.is_file():
             raise NotReady(f"{file} is not a file.")
-    with opened() as (_, parts), _refusals(rejected) as refuse, Progress("Importing", len(files)) as bar:
+    with standing() as ground, _refusals(rejected) as refuse, Progress("Importing", len(files)) as bar:
         steps = _Steps(bar)
         report = import_files(
-            parts.db,
+            ground.db,
             files,
             source=source,
             replace=replace,
             country=country.upper(),
             told=steps.of,
             refuse=refuse,
-            now=wiring.now(),
+            now=ground.clock(),
         )
         steps.end()
-        tidy(parts.db.conninfo)
+        tidy(ground.db.conninfo)
     if replace:
         typer.echo(f"{report.replaced:,} older records of {source} were removed.")
     for done in report.files:
@@ -79,7 +78,7 @@ def import_(
 @leads.command("list")
 def list_() -> None:
     """Show where the addresses are from, and how many there are."""
-    with opened() as (_, parts), parts.db.work() as tx:
+    with standing() as ground, ground.db.work() as tx:
         sources = tx.execute(sa.select(lead_sources).order_by(lead_sources.c.name)).all()
         counted = sa.select(lead_files.c.source_id, sa.func.count().label("files")).group_by(
             lead_files.c.source_id
@@ -98,18 +97,18 @@ def forget(
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="As `quillpost leads list` shows it.")],
 ) -> None:
     """Remove all addresses of a source. What was bought of them stays on its lists."""
-    with opened() as (_, parts):
-        removed = forget_source(parts.db, source)
-        tidy(parts.db.conninfo)
+    with standing() as ground:
+        removed = forget_source(ground.db, source)
+        tidy(ground.db.conninfo)
     typer.echo(f"{removed:,} records of {source} were removed.")
 
 
 @leads.command()
 def sample() -> None:
     """Put the made-up addresses of testing mode in, anew; the first search there does so by itself."""
-    with opened() as (_, parts):
-        made = load_sample(parts.db, now=wiring.now())
-        tidy(parts.db.conninfo)
+    with standing() as ground:
+        made = load_sample(ground.db, now=ground.clock())
+        tidy(ground.db.conninfo)
     typer.echo(f"{made:,} made-up addresses are there for radius searches in testing mode.")
 
 

@@ -20,10 +20,10 @@ from quillpost.audience.importing.intake import Looked
 from quillpost.audience.importing.settling import SomeLost
 from quillpost.audience.importing.store import Import
 from quillpost.audience.lists import read_list
-from quillpost.cli.ground import opened
+from quillpost.cli.ground import standing
 from quillpost.database import Tenant
+from quillpost.footing import Footing
 from quillpost.kit.errors import Invalid, NotFound, NotReady
-from quillpost.parts import Parts
 
 lists = typer.Typer(help="Mailing lists from files, and back.", no_args_is_help=True)
 
@@ -60,23 +60,23 @@ def import_(
     """
     if (list_id is None) == (name is None):
         raise NotReady("Say which list: --list with its id, or --name for a new one.")
-    with _looked(file, mapping or [], header) as looked, opened() as (_, parts):
-        who = _caller(parts, account)
-        list_id = list_id or _new_list(parts, who, str(name), sub_account)
-        key = intake.keep(parts.shelf.store, looked, now=parts.clock())
+    with _looked(file, mapping or [], header) as looked, standing() as ground:
+        who = _caller(ground, account)
+        list_id = list_id or _new_list(ground, who, str(name), sub_account)
+        key = intake.keep(ground.store, looked, now=ground.clock())
         try:
-            with parts.db.transaction(tenant(who)) as tx:
-                made = intake.place(tx, list_id, looked, key, clock=parts.clock, booked=False)
+            with ground.db.transaction(tenant(who)) as tx:
+                made = intake.place(tx, list_id, looked, key, clock=ground.clock, booked=False)
         except NotFound:
-            parts.shelf.store.delete(key)
+            ground.store.delete(key)
             raise NotReady(f"{account} has no list {list_id}.") from None
         except BaseException:
-            parts.shelf.store.delete(key)
+            ground.store.delete(key)
             raise
-        done = _filled(parts, made.id)
+        done = _filled(ground, made.id)
         _tell(done)
         if done.rows_rejected and done.status == "done":
-            _write_rejected(parts, done, rejected or file.with_name(f"{file.stem}-rejected.csv"))
+            _write_rejected(ground, done, rejected or file.with_name(f"{file.stem}-rejected.csv"))
     if done.status != "done":
         raise typer.Exit(1)
 
@@ -87,13 +87,13 @@ def export_(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write it.")],
 ) -> None:
     """Write everyone on a mailing list to a CSV file, which can be imported again."""
-    with opened() as (_, parts):
-        with parts.db.work() as tx:
+    with standing() as ground:
+        with ground.db.work() as tx:
             try:
                 found = read_list(tx, list_id)
             except NotFound:
                 raise NotReady(f"There is no list {list_id}.") from None
-        with parts.db.transaction(Tenant(found.account_id)) as tx:
+        with ground.db.transaction(Tenant(found.account_id)) as tx:
             written = exporting.csv_file(tx, list_id)
         _write(file, exporting.chunks(written))
     typer.echo(f"{found.total_recipients:,} recipients: {file}")
@@ -128,25 +128,25 @@ def _mapped(pairs: list[str]) -> dict[str, Any]:
     return mapping
 
 
-def _caller(parts: Parts, email: str) -> Caller:
-    with parts.db.work() as tx:
+def _caller(ground: Footing, email: str) -> Caller:
+    with ground.db.work() as tx:
         return Caller(find_account(tx, email), "live")
 
 
-def _new_list(parts: Parts, who: Caller, name: str, sub_account: int | None) -> int:
+def _new_list(ground: Footing, who: Caller, name: str, sub_account: int | None) -> int:
     values = {
         "description": name,
         "type": "csv",
         "is_suppression_list": False,
         "sub_account_id": sub_account,
     }
-    with parts.db.transaction(tenant(who)) as tx:
-        return list_keeping.make_list(tx, who, parts.sealer, values, now=parts.clock()).id
+    with ground.db.transaction(tenant(who)) as tx:
+        return list_keeping.make_list(tx, who, ground.sealer, values, now=ground.clock()).id
 
 
-def _filled(parts: Parts, import_id: int) -> Import:
+def _filled(ground: Footing, import_id: int) -> Import:
     """Do the work here and now, and show how far it is."""
-    means = filling.Means(parts.db, parts.shelf.store, parts.clock)
+    means = filling.Means(ground.db, ground.store, ground.clock)
     console = Console()
     columns = (
         TextColumn("{task.description}"),
@@ -162,7 +162,7 @@ def _filled(parts: Parts, import_id: int) -> Import:
 
         with suppress(filling.Overtaken, SomeLost):  # a worker goes on with it
             filling.fill(means, import_id, tell=tell)
-    with parts.db.work() as tx:
+    with ground.db.work() as tx:
         done = store.read_import(tx, import_id)
     if not done.is_finished:
         raise NotReady(TAKEN_OVER.format(import_id, import_id))
@@ -182,8 +182,8 @@ def _tell(done: Import) -> None:
     )
 
 
-def _write_rejected(parts: Parts, done: Import, path: Path) -> None:
-    _write(path, report.rejected_rows(parts.db, parts.shelf.store, done))
+def _write_rejected(ground: Footing, done: Import, path: Path) -> None:
+    _write(path, report.rejected_rows(ground.db, ground.store, done))
     typer.echo(f"Rows that were rejected, with the reasons: {path}", err=True)
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from quillpost.accounts import service
-from quillpost.cli.ground import opened
+from quillpost.cli.ground import standing
 from quillpost.kit.errors import Refused
 from quillpost.pricing import credit
 from quillpost.pricing.rules import dollars
@@ -30,8 +30,8 @@ def create_account(
     operator: Annotated[bool, typer.Option("--operator", help="May run the print room.")] = False,
 ) -> None:
     """Open an account; prints its id."""
-    with opened() as (_, parts), parts.db.work() as tx:
-        made = service.open_account(tx, email=email, name=name, is_operator=operator, now=parts.clock())
+    with standing() as ground, ground.db.work() as tx:
+        made = service.open_account(tx, email=email, name=name, is_operator=operator, now=ground.clock())
     typer.echo(made)
 
 
@@ -46,9 +46,11 @@ def add_credit(
     """Add to an account's credit for live mail; prints what it has then."""
     cents = _cents(amount)
     pay = credit.withdraw if withdraw else credit.deposit
-    with opened() as (_, parts), parts.db.work() as tx:
+    with standing() as ground, ground.db.work() as tx:
         account_id = service.find_account(tx, email)
-        has = pay(tx, account_id, cents=cents, key=key or secrets.token_hex(16), note=note, now=parts.clock())
+        has = pay(
+            tx, account_id, cents=cents, key=key or secrets.token_hex(16), note=note, now=ground.clock()
+        )
     typer.echo(dollars(has))
 
 
@@ -69,7 +71,7 @@ def create_token(
 ) -> None:
     """Make a token; prints it alone, this once."""
     wanted = [scope.strip() for scope in scopes.split(",")] if scopes else None
-    with opened() as (_, parts), parts.db.work() as tx:
+    with standing() as ground, ground.db.work() as tx:
         account_id = service.find_account(tx, account)
-        made = service.mint_token(tx, account_id, mode=mode, name=name, scopes=wanted, now=parts.clock())
+        made = service.mint_token(tx, account_id, mode=mode, name=name, scopes=wanted, now=ground.clock())
     typer.echo(made)

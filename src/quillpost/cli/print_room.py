@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from quillpost.cli import held_orders
-from quillpost.cli.ground import opened
+from quillpost.cli.opening import opened
 from quillpost.cli.print_words import MOST_LISTED, Machine, Mode, counted, write
 from quillpost.database import Tx
 from quillpost.fulfilment import marking, print_room, production

@@ -7,10 +7,11 @@ from rich.console import Console
 from rich.table import Table
 
 from quillpost.accounts import service
-from quillpost.cli.ground import opened
+from quillpost.cli.ground import standing
 from quillpost.database import Tenant
 from quillpost.privacy import erasing
 from quillpost.privacy.forgetting import MOST_COUNTED, Kept, show_kept
+from quillpost.privacy.retention import days_of
 from quillpost.privacy.whom import whom_of
 
 
@@ -29,18 +30,18 @@ def erase(
 ) -> None:
     """Erase a person from all that an account keeps: everyone at the address, and whoever has the e-mail."""
     whom = whom_of({"address": address, "email": email})
-    with opened() as (_, parts):
-        with parts.db.work() as tx:
+    with standing() as ground:
+        with ground.db.work() as tx:
             who = Tenant(service.find_account(tx, account))
-            found = erasing.foretell(tx, who, whom, now=parts.clock())
+            found = erasing.foretell(tx, who, whom, now=ground.clock())
         typer.echo(
             f"On lists: {found['recipients']:,}. Pieces: {found['items']:,}."
             " What was told of them, sends that wait and files go too; counts and money stay."
         )
         if not yes:
             typer.confirm("Erase them for good?", abort=True)
-        with parts.db.work() as tx:
-            done = erasing.erase(tx, parts.sealer, who, whom, now=parts.clock())
+        with ground.db.work() as tx:
+            done = erasing.erase(tx, ground.sealer, who, whom, now=ground.clock())
     for table, rows in done.erased.items():
         if rows:
             typer.echo(f"{table}: {rows:,}")
@@ -51,8 +52,8 @@ def erase(
 
 def retention() -> None:
     """Show what is kept for how long, and how much is overdue."""
-    with opened() as (_, parts):
-        shown = show_kept(parts.db, parts.retention, now=parts.clock())
+    with standing() as ground:
+        shown = show_kept(ground.db, days_of(ground.settings), now=ground.clock())
     table = Table(box=None, pad_edge=False)
     for column in ("what", "table", "days", "since", "overdue"):
         table.add_column(column, overflow="fold")

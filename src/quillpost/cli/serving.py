@@ -1,17 +1,15 @@
-"""Serving and working: the two halves, together in one process unless asked otherwise."""
+"""Serving, and working in the same process unless asked otherwise."""
 
 import asyncio
-import gc
 import os
 import signal
 import socket
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from multiprocessing import parent_process
 from threading import Thread
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
-import structlog
 import typer
 import uvicorn
 from fastapi import FastAPI
@@ -21,20 +19,16 @@ from quillpost import wiring
 from quillpost.cli.ground import make_ready
 from quillpost.cli.protocol import QuillpostProtocol
 from quillpost.cli.welcome import Welcome, prepare_welcome
+from quillpost.cli.working import GRACE_SECONDS, end, leave, spare_the_collector, started
 from quillpost.kit.errors import NotReady
 from quillpost.kit.logs import configure_logs
 from quillpost.outbound import note_receiver
 from quillpost.parts import Parts
 from quillpost.web import Background, create_app
 
-log = structlog.get_logger(__name__)
-
-GRACE_SECONDS = 15
-
 
 def add_to(app: typer.Typer) -> None:
     app.command()(serve)
-    app.command()(work)
 
 
 def serve(
@@ -52,7 +46,7 @@ def serve(
         if value is not None:
             os.environ[f"QUILLPOST_{name}"] = str(value)
     os.environ["QUILLPOST_SERVE_JOBS"] = "yes" if jobs else "no"
-    signal.signal(signal.SIGTERM, _leave)
+    signal.signal(signal.SIGTERM, leave)
     settings = wiring.load_settings()
     configure_logs(as_json=settings.log_format == "json", level=settings.log_level)
     listener = _listen(settings.host, settings.port)
@@ -66,28 +60,6 @@ def serve(
                 _serve_alone(settings, ground.conninfo, listener, greeting)
             else:
                 _serve_many(settings, workers, listener, greeting)
-    finally:
-        ground.close()
-
-
-def work(
-    queues: Annotated[
-        str | None, typer.Option(help="Only these of default, compose, hand_over and import, with commas.")
-    ] = None,
-    concurrency: Annotated[int | None, typer.Option(help="Jobs at a time.", min=1)] = None,
-) -> None:
-    """Run jobs and deliver webhooks, and serve nothing."""
-    signal.signal(signal.SIGTERM, _leave)
-    settings = wiring.load_settings()
-    configure_logs(as_json=settings.log_format == "json", level=settings.log_level)
-    ground = wiring.open_ground(settings, stays=True)
-    try:
-        make_ready(ground.conninfo)
-        parts = wiring.build(settings, ground.conninfo)
-        chosen = [name.strip() for name in queues.split(",")] if queues else None
-        with suppress(KeyboardInterrupt):
-            asyncio.run(_work_until_stopped(settings, parts, chosen, concurrency))
-        parts.db.close()
     finally:
         ground.close()
 
@@ -122,65 +94,15 @@ def _background(settings: wiring.Settings, parts: Parts) -> Background:
     @asynccontextmanager
     async def running() -> AsyncIterator[None]:
         stop = asyncio.Event()
-        tasks = _started(stop, wiring.runner(settings, parts), *wiring.listeners(settings, parts))
-        _spare_the_collector()
+        tasks = started(stop, wiring.runner(settings, parts), *wiring.listeners(settings, parts))
+        spare_the_collector()
         try:
             yield
         finally:
             stop.set()
-            await _end(tasks)
+            await end(tasks)
 
     return running
-
-
-def _spare_the_collector() -> None:
-    """All that is loaded by now stays for good, and is not looked through again and again; what comes and
-    goes by the thousand, as deliveries do, is looked through by the thousand. It takes a seventh of a
-    delivery's processor time otherwise."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(10_000, 20, 20)
-
-
-class Worker(Protocol):
-    async def run(self, stop: asyncio.Event) -> None: ...
-
-
-def _started(stop: asyncio.Event, *parts: Worker) -> list[asyncio.Task[None]]:
-    """Each at its work until the stop. Half a service would look alive and leave its work undone: where a
-    part ends by itself, the whole process does, and whoever looks after it starts it again."""
-
-    def ended(task: asyncio.Task[None]) -> None:
-        if not stop.is_set():
-            log.error("work.broken_off", error=None if task.cancelled() else repr(task.exception()))
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    tasks = [asyncio.create_task(part.run(stop)) for part in parts]
-    for task in tasks:
-        task.add_done_callback(ended)
-    return tasks
-
-
-async def _end(tasks: Sequence[asyncio.Task[None]]) -> None:
-    """See the work home, but not for ever: with the database gone it would wait in vain."""
-    _, late = await asyncio.wait(tasks, timeout=GRACE_SECONDS)
-    for task in late:
-        task.cancel()
-    await asyncio.gather(*late, return_exceptions=True)
-
-
-async def _work_until_stopped(
-    settings: wiring.Settings, parts: Parts, queues: list[str] | None, concurrency: int | None
-) -> None:
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
-    runner = wiring.runner(settings, parts, concurrency=concurrency, queues=queues)
-    tasks = _started(stop, runner, *wiring.listeners(settings, parts))
-    _spare_the_collector()
-    await stop.wait()
-    await _end(tasks)
 
 
 class _GreetingServer(uvicorn.Server):
@@ -220,7 +142,7 @@ def _serve_alone(
 def _serve_many(
     settings: wiring.Settings, workers: int, listener: socket.socket, greeting: Welcome | None
 ) -> None:
-    config = _config(settings, "quillpost.cli.serving:app_of_child", factory=True, workers=workers)
+    config = _config(settings, "quillpost.cli.server_child:app_of_child", factory=True, workers=workers)
     if greeting is not None:
         greeting.show()
     Multiprocess(config, sockets=[listener]).run()
@@ -242,7 +164,3 @@ def _listen(host: str, port: int) -> socket.socket:
         ) from None
     listener.set_inheritable(True)
     return listener
-
-
-def _leave(_number: int, _frame: object) -> None:
-    raise KeyboardInterrupt

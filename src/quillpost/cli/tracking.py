@@ -8,8 +8,7 @@ from typing import Annotated, BinaryIO
 
 import typer
 
-from quillpost import wiring
-from quillpost.cli.ground import opened
+from quillpost.cli.ground import standing
 from quillpost.kit.errors import NotReady
 from quillpost.orders.rules import ItemStatus
 from quillpost.tracking.reading import NotScans
@@ -40,12 +39,12 @@ def ingest(
     code 1 when a file holds no scans at all; the others are read nevertheless.
     """
     refused = False
-    with opened() as (_, parts):
+    with standing() as ground:
         for file in files:
             taken = TakenIn()
             try:
                 with _opened(file) as source:
-                    take_in(parts.db, source, now=wiring.now(), into=taken)
+                    take_in(ground.db, source, now=ground.clock(), into=taken)
             except NotScans as reason:
                 typer.echo(f"{file}: {reason}", err=True)
                 refused = True

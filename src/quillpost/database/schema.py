@@ -6,15 +6,13 @@ from pathlib import Path
 from typing import Literal
 
 import sqlalchemy as sa
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
 
 from quillpost.database.engine import administrator
 from quillpost.kit.errors import NotReady
 
 OWNER, APP, WORKER = "quillpost_owner", "quillpost_app", "quillpost_worker"
+
+MIGRATIONS = Path(__file__).parent / "migrations"
 
 # Two processes that start at once on an empty database take turns.
 MIGRATION_LOCK = 7_125_201
@@ -29,23 +27,21 @@ class SchemaState:
     needed: str
 
 
-def _config() -> Config:
-    config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
-    config.set_main_option("path_separator", "os")
-    return config
-
-
 @cache
+def revisions() -> list[str]:
+    """Every one that this release knows, in their order: each file of a migration begins with its own."""
+    return sorted(path.name.partition("_")[0] for path in MIGRATIONS.glob("versions/[0-9]*.py"))
+
+
 def needed_revision() -> str:
-    head = ScriptDirectory.from_config(_config()).get_current_head()
-    assert head is not None
-    return head
+    return revisions()[-1]
 
 
 def state(connection: sa.Connection) -> SchemaState:
     """Where the database stands."""
-    return state_of(MigrationContext.configure(connection).get_current_revision())
+    if connection.scalar(sa.text("select to_regclass('alembic_version')")) is None:
+        return state_of(None)
+    return state_of(connection.scalars(sa.text("select version_num from alembic_version")).one_or_none())
 
 
 def state_of(found: str | None) -> SchemaState:
@@ -55,8 +51,7 @@ def state_of(found: str | None) -> SchemaState:
         return SchemaState("empty", None, needed)
     if found == needed:
         return SchemaState("current", found, needed)
-    known = {script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()}
-    return SchemaState("older" if found in known else "newer", found, needed)
+    return SchemaState("older" if found in revisions() else "newer", found, needed)
 
 
 def require_current(found: SchemaState) -> None:
@@ -87,12 +82,17 @@ def migrate(conninfo: str) -> SchemaState:
             if before.verdict != "current":
                 create_roles(connection)
                 connection.execute(sa.text(f"set local role {OWNER}"))
-                config = _config()
-                config.attributes["connection"] = connection
-                command.upgrade(config, "head")
+                _run_migrations(connection)
         return before
     finally:
         engine.dispose()
+
+
+def _run_migrations(connection: sa.Connection) -> None:
+    # Here and nowhere else: Alembic is for whoever upgrades, and every other start goes without loading it.
+    from quillpost.database.migrations.running import upgrade  # noqa: PLC0415
+
+    upgrade(connection, MIGRATIONS)
 
 
 def create_roles(connection: sa.Connection) -> None:

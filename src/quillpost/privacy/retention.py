@@ -226,3 +226,8 @@ def overdue(tx: Tx, rule: Rule, *, before: datetime, most: int) -> int:
     """How many rows are kept too long; looked through no further than that many."""
     counted = sa.text(f"select count(*) from (select * from ({rule.overdue}) old limit :most) counted")
     return int(tx.execute(counted, {"before": before, "most": most}).scalar_one())
+
+
+def days_of(settings: object) -> Days:
+    """What the settings say, each by its name."""
+    return {rule.setting: getattr(settings, rule.setting) for rule in RULES}

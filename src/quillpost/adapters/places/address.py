@@ -5,8 +5,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from quillpost.adapters.places.local import LocalPlace
 from quillpost.adapters.places.place import Place
-from quillpost.adapters.places.sftp import SftpPlace
-from quillpost.adapters.places.sftp_keys import SftpKeys
+from quillpost.adapters.places.sftp_access import SftpKeys
 from quillpost.kit.errors import NotReady
 
 SSH_PORT = 22
@@ -41,6 +40,9 @@ def _sftp(parsed: SplitResult, port: int, keys: SftpKeys, setting: str) -> Place
         raise NotReady(f"{setting} must not hold a password: set QUILLPOST_SFTP_PASSWORD.")
     if not (parsed.hostname and parsed.username):
         raise NotReady(f"{setting} must name a user and a machine: sftp://user@host:port/path.")
+    # Here and nowhere else: Paramiko is for whoever has such a place, and every other start goes without it.
+    from quillpost.adapters.places.sftp import SftpPlace  # noqa: PLC0415
+
     # As curl has it: /~/jobs is in the user's home.
     folder = unquote(parsed.path).removeprefix("/~/") or "/"
     place = SftpPlace(parsed.hostname, user=unquote(parsed.username), folder=folder, keys=keys, port=port)

@@ -1,7 +1,6 @@
-"""What it takes to get in over SFTP: our own key, and the keys of those whom we believe."""
+"""The keys that it takes to get in over SFTP, read from their files: our own, and those we believe."""
 
 import io
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import paramiko
@@ -20,21 +19,13 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from quillpost.adapters.places.place import PlaceDown
+from quillpost.adapters.places.sftp_access import SftpKeys as SftpKeys
 
 KEY_KINDS: dict[type, type[paramiko.PKey]] = {
     Ed25519PrivateKey: paramiko.Ed25519Key,
     EllipticCurvePrivateKey: paramiko.ECDSAKey,
     RSAPrivateKey: paramiko.RSAKey,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class SftpKeys:
-    """How we prove who we are, and whom we believe. With a key file, the password is its passphrase."""
-
-    key: Path | None = None
-    password: str | None = field(default=None, repr=False)
-    known_hosts: Path | None = None
 
 
 def known_hosts(keys: SftpKeys) -> Path:

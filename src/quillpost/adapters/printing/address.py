@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 from quillpost.adapters.places.address import place_at
-from quillpost.adapters.places.sftp_keys import SftpKeys
+from quillpost.adapters.places.sftp_access import SftpKeys
 from quillpost.adapters.printing.folder import FolderPartner
 from quillpost.adapters.printing.hot_folder import HotFolder
 from quillpost.adapters.printing.http import HttpPartner

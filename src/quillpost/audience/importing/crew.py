@@ -1,4 +1,4 @@
-"""Processes that examine rows, one for each processor: what they are given comes back in the same order."""
+"""Processes that examine rows on several processors: what they are given comes back in the same order."""
 
 import marshal
 import os
@@ -22,6 +22,10 @@ from quillpost.audience.importing.people import Plan
 _ENVIRONMENT = ("PATH", "PYTHONPATH", "LANG", "LC_ALL", "HOME", "PYTHONPYCACHEPREFIX")
 AHEAD = 2
 """Chunks that wait for each process, so that none does."""
+
+MOST = 4
+"""Processes, however many processors there are: two examine rows faster than the database puts them on their
+list, and each takes some 25 MB with the chunks that wait for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +64,7 @@ class Crew:
 
     def __init__(self, plan: Plan, import_id: int, *, size: int | None = None) -> None:
         self._import_id = import_id
-        count = size or len(os.sched_getaffinity(0))
+        count = size or min(MOST, len(os.sched_getaffinity(0)))
         self._doors, theirs = zip(*(socket.socketpair() for _ in range(count)), strict=True)
         self._first = _started(theirs)
         order = _framed((list(map(tuple, plan.fields)), plan.width, plan.suppress_by))
@@ -75,12 +79,16 @@ class Crew:
         """Of the process whose children they are, and whose group they are in."""
         return self._first.pid
 
+    @property
+    def size(self) -> int:
+        return len(self._doors)
+
     def examine(self, chunks: Iterable[Chunk]) -> Iterator[Examined]:
         """What became of each chunk, in their order; a few are read ahead."""
         under_way: deque[Future[Examined]] = deque()
         for chunk in chunks:
             under_way.append(self._threads.submit(self._one, chunk))
-            if len(under_way) >= AHEAD * len(self._doors):
+            if len(under_way) >= AHEAD * self.size:
                 yield under_way.popleft().result()
         while under_way:
             yield under_way.popleft().result()

@@ -34,7 +34,7 @@ QUEUE = "import"
 """One at a time: each takes all processors."""
 
 CHUNK_ROWS = 4_000
-CHUNK_CHARACTERS = 4_000_000
+CHUNK_CHARACTERS = 1_000_000
 SMALL = 300_000
 """Bytes of a file that is examined on the spot: processes of its own would take longer to start."""
 

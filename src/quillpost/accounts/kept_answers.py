@@ -1,0 +1,13 @@
+"""Answers that are kept for a call made twice; `api/idempotency.py` keeps and gives them."""
+
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from quillpost.database import Database
+from quillpost.database.tables import idempotency_keys
+
+
+def forget_expired(db: Database, *, now: datetime) -> None:
+    with db.work() as tx:
+        tx.execute(sa.delete(idempotency_keys).where(idempotency_keys.c.expires_at < now))

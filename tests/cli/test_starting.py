@@ -1,0 +1,58 @@
+"""A command loads what it needs, and `quillpost --help` knows them all without loading any."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+import typer
+from operator_commands import Quillpost
+
+from quillpost.cli import app
+from quillpost.cli.index import MODULES, everything
+
+LIBRARIES = ("sqlalchemy", "pydantic", "alembic", "paramiko", "aiohttp", "numpy", "pikepdf", "fastapi")
+
+LOOK = f"""
+import importlib, json, sys
+from quillpost.cli import app
+def loaded():
+    return [name for name in {LIBRARIES} if name in sys.modules]
+app(["--help"], standalone_mode=False)
+found = {{"--help": loaded()}}
+for module in ("lists", "working"):
+    importlib.import_module("quillpost.cli." + module)
+    found[module] = loaded()
+print(json.dumps(found), file=sys.stderr)
+"""
+
+
+def test_help_says_of_every_command_what_the_command_says_of_itself() -> None:
+    announced = typer.main.get_group(app).commands
+    real = typer.main.get_group(everything()).commands
+    assert {name: command.help for name, command in announced.items()} == {
+        name: (command.help or "").partition("\n\n")[0].replace("\n", " ") for name, command in real.items()
+    }
+    assert list(announced) == list(real)
+
+
+@pytest.mark.parametrize("name", [name for commands in MODULES.values() for name in commands])
+def test_every_announced_command_can_be_called(quillpost: Quillpost, name: str) -> None:
+    shown = quillpost(name, "--help")
+    assert shown.code == 0
+    assert f"Usage: quillpost {name}" in shown.out
+
+
+def test_a_command_that_does_not_exist_is_told_with_one_that_does(quillpost: Quillpost) -> None:
+    refused = quillpost("lsts")
+    assert refused.code == 2
+    assert "No such command 'lsts'. Did you mean 'lists'?" in refused.err
+
+
+def test_a_command_loads_no_library_that_only_others_need() -> None:
+    run = subprocess.run([sys.executable, "-c", LOOK], capture_output=True, text=True, check=True)
+    assert json.loads(run.stderr) == {
+        "--help": [],
+        "lists": ["sqlalchemy", "pydantic"],
+        "working": ["sqlalchemy", "pydantic", "aiohttp", "numpy", "pikepdf"],
+    }
