@@ -23,10 +23,7 @@ HAPPENED = """
       from orders, generate_series(1, :how_many) n
     returning 1
 """
-TOLD_AGAIN = """
-    select f.id from deliveries d join facts f on f.id = d.fact_id
-     where f.at < now() - interval '30 minutes' order by d.id
-"""
+TOLD = "select fact_id from deliveries order by id"
 IN_ORDER = "select id from facts where at < now() - interval '30 minutes' order by at, id"
 
 STEPS = [
@@ -63,5 +60,7 @@ def test_nothing_is_left_out_and_nothing_comes_twice(
     healthy = nursery.start("work", settings=office.settings)
     until(lambda: office.rows("select 1 from webhook_replays") == [], what="the replay has come to its end")
     assert healthy.stop() == 0, healthy.output
-    assert office.rows(TOLD_AGAIN) == office.rows(IN_ORDER)
+    happened = office.rows(IN_ORDER)
+    again = set(happened)
+    assert [fact for fact in office.rows(TOLD) if fact in again] == happened
     assert office.value("select count(*) from procrastinate_jobs where status in ('failed', 'doing')") == 0
