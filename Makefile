@@ -5,8 +5,10 @@ UV := .tools/uv/bin/uv
 COMPILE := $(UV) pip compile --quiet --upgrade --generate-hashes --universal --no-emit-index-url \
 	--python-version 3.11
 CODE := $(wildcard src tests tools benchmarks)
+# Tests make and drop thousands of files and databases: in memory, where that has room for them.
+IN_MEMORY := $(shell df -Pk /dev/shm 2> /dev/null | awk 'NR == 2 && $$4 > 8000000 { print "TMPDIR=/dev/shm" }')
 # One more than there are cores: some tests wait for processes that they started or killed.
-PYTEST := .venv/bin/pytest --dist worksteal -n $(shell $(PYTHON) -c "import os; print(os.cpu_count() + 1)")
+PYTEST := $(IN_MEMORY) .venv/bin/pytest --dist worksteal -n $(shell $(PYTHON) -c "import os; print(os.cpu_count() + 1)")
 
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
