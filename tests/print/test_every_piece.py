@@ -36,13 +36,14 @@ from readiness import faults, qpdf_faults, second_opinion
 
 from quillpost.composition.art.papers import printable_pages
 from quillpost.composition.content import Addressee, Claim, Copy, Design, ReturnAddress, Sender
+from quillpost.composition.fit import Misfits
 from quillpost.composition.geometry import INCH, Box
 from quillpost.composition.marks.barcode import encode
 from quillpost.composition.marks.qr import QrEncoder
 from quillpost.composition.pages.sides import Side
 from quillpost.composition.pdf.intent import OutputIntent
 from quillpost.composition.pdf.raster import rasterise
-from quillpost.composition.studio import Misfits, Printed, Studio
+from quillpost.composition.studio import Printed, Studio
 
 INK = (0.8, 0.2, 0.2)
 BLACK, WHITE = (0, 0, 0), (255, 255, 255)
