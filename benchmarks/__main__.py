@@ -2,7 +2,7 @@
 
 import sys
 
-from benchmarks import authenticate, paging
+from benchmarks import admission, authenticate, paging
 from benchmarks.audience import contest as audience
 from benchmarks.audience import table as audience_table
 from benchmarks.compose import claims, contest, table
@@ -21,6 +21,9 @@ def _authenticate() -> None:
         report(run(race))
     finally:
         server.stop()
+    result = admission.run()
+    save(result)
+    admission.show(result)
 
 
 def _compose() -> None:

@@ -25,7 +25,7 @@ def contest(server: EmbeddedPostgres, home: Path) -> Contest:
     digest = tokens.digest(token)
 
     def ours() -> None:
-        service.authenticate(parts.db, token, limit=120)
+        service.authenticate(parts.db, token, limit=120, now=parts.clock())
 
     def two_statements() -> None:
         with parts.db.work() as tx:

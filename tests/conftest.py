@@ -14,6 +14,8 @@ from typing import Any
 import hypothesis
 import psycopg
 import pytest
+import structlog
+from argon2.profiles import CHEAPEST
 from art_house import ArtHouse
 from fastapi import FastAPI
 from starlette.routing import BaseRoute
@@ -28,6 +30,7 @@ from quillpost.composition.hands.collection import Hands
 from quillpost.database.embedded import EmbeddedPostgres
 from quillpost.kit.logs import configure_logs
 from quillpost.parts import Parts
+from quillpost.people import passwords
 from quillpost.web import create_app
 
 KEPT = {"QUILLPOST_IMB_CASES", "QUILLPOST_TEST_MOTO"}
@@ -78,6 +81,15 @@ def pytest_collection_finish() -> None:
     gc.freeze()  # all that is imported by now stays: it is not looked through for garbage again and again
 
 
+@pytest.fixture(autouse=True)
+def usual_logs() -> Iterator[None]:
+    """A test that looks at logs, or runs a command that sets them up, leaves them as they were: what it had
+    them written to is closed when the next one runs."""
+    usual = structlog.get_config()
+    yield
+    structlog.configure(**usual)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def closed_network() -> Iterator[None]:
     """Tests speak to this machine alone."""
@@ -108,6 +120,14 @@ def hands_read_once() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(wiring, "hands", shared)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def passwords_made_cheap() -> Iterator[None]:
+    """A password that costs what it should takes a tenth of a second, and most tests are not about that."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(passwords, "PARAMETERS", CHEAPEST)
         yield
 
 

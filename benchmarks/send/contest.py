@@ -56,8 +56,12 @@ def _to_one(service: Service, meter: Meter, bodies: Bodies) -> dict[str, Any]:
     for call in contenders.values():
         for _ in range(_WARM_UP):
             call()
-    spent = _in_turns(meter, contenders, rounds=_ROUNDS_OF_ONE, calls=_CALLS_A_ROUND)
-    return {"rows": rows[OURS], "spent": spent, "ratio": round(_ms(spent[OURS]) / _ms(spent[BARE]), 2)}
+    spent = in_turns(meter, contenders, rounds=_ROUNDS_OF_ONE, calls=_CALLS_A_ROUND)
+    return {
+        "rows": rows[OURS],
+        "spent": spent,
+        "ratio": round(milliseconds(spent[OURS]) / milliseconds(spent[BARE]), 2),
+    }
 
 
 def _to_many(service: Service, meter: Meter, bodies: Bodies) -> dict[str, Any]:
@@ -73,16 +77,16 @@ def _to_many(service: Service, meter: Meter, bodies: Bodies) -> dict[str, Any]:
     for call in floors.values():
         call()
     ours: dict[str, Call] = {OURS: lambda: service.post("/send/postcard", waiting.pop())}
-    spent = _in_turns(meter, ours | floors, rounds=_ROUNDS_OF_MANY, calls=1)
-    together = sum(_ms(spent[name]) for name in floors)
+    spent = in_turns(meter, ours | floors, rounds=_ROUNDS_OF_MANY, calls=1)
+    together = sum(milliseconds(spent[name]) for name in floors)
     return {
         "spent": spent,
         "floors together": round(together, 1),
-        "ratio": round(_ms(spent[OURS]) / together, 2),
+        "ratio": round(milliseconds(spent[OURS]) / together, 2),
     }
 
 
-def _in_turns(meter: Meter, contenders: Mapping[str, Call], *, rounds: int, calls: int) -> dict[str, Any]:
+def in_turns(meter: Meter, contenders: Mapping[str, Call], *, rounds: int, calls: int) -> dict[str, Any]:
     """Medians of the rounds. What a call leaves the server to finish falls on itself: it is one of many."""
     found: dict[str, list[Spent]] = {name: [] for name in contenders}
     for _ in range(rounds):
@@ -103,7 +107,7 @@ def _median(spent: list[Spent], calls: int) -> dict[str, float]:
     }
 
 
-def _ms(spent: Mapping[str, float]) -> float:
+def milliseconds(spent: Mapping[str, float]) -> float:
     return spent["python"] + spent["postgres"]
 
 

@@ -26,6 +26,7 @@ from quillpost.orders.rejudged_pieces import rejudge
 from quillpost.orders.service import SWEEP
 from quillpost.orders.verified_pieces import verify
 from quillpost.parts import Limits, Parts
+from quillpost.people.upkeep import forget_ended
 from quillpost.privacy import do_not_mail, finishing, forgetting
 from quillpost.privacy.erasing import FINISH
 from quillpost.tracking import closing
@@ -115,6 +116,7 @@ def tasks(parts: Parts) -> list[Task]:
         Task("audience.forget_verdicts", timed(forget_expired_verdicts, db), every="47 * * * *"),
         Task("notices.forget_old", kept(upkeep.forget_old, "keep_notices_days"), every="43 * * * *"),
         Task("privacy.forget_old", timed(forgetting.forget_old, db, parts.retention), every="53 * * * *"),
+        Task("people.forget_ended", timed(forget_ended, db), every="19 * * * *"),
         Task("accounts.forget_windows", partial(accounts.forget_windows, db), every="31 * * * *"),
     ]
 

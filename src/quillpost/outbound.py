@@ -1,4 +1,4 @@
-"""Where we are, and where callers may send us: the guard of every address that they name."""
+"""Where callers may send us: the guard of every address that they name."""
 
 import re
 from contextlib import suppress
@@ -7,12 +7,9 @@ from pathlib import Path
 from quillpost.adapters.http.guard import OutboundGuard
 from quillpost.kit.errors import NotReady
 from quillpost.settings import Settings
+from quillpost.whereabouts import own_place
 
 HOST = re.compile(r"[\w.-]+|\[[0-9A-Fa-f:.]+\]")
-
-
-def public_base(settings: Settings) -> str:
-    return (settings.base_url or f"http://{_shown(settings.host)}:{settings.port}").rstrip("/")
 
 
 def outbound_guard(settings: Settings) -> OutboundGuard:
@@ -53,11 +50,6 @@ def _receiver_note(settings: Settings) -> Path:
     return settings.home.absolute() / "receiver-place"
 
 
-def own_place(settings: Settings) -> tuple[str, int]:
-    """The host and the port under which this machine reaches us."""
-    return _shown(settings.host), settings.port
-
-
 def allowed_places(settings: Settings) -> set[tuple[str, int]]:
     """The operator's exceptions, each a host and a port."""
     places = set()
@@ -71,7 +63,3 @@ def allowed_places(settings: Settings) -> set[tuple[str, int]]:
             )
         places.add((host.strip("[]").lower(), int(port)))
     return places
-
-
-def _shown(host: str) -> str:
-    return "127.0.0.1" if host in ("0.0.0.0", "::", "localhost") else host  # noqa: S104

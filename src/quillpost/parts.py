@@ -11,6 +11,7 @@ from quillpost.database import Database
 from quillpost.fulfilment.press import Press
 from quillpost.kit.sealing import Sealer
 from quillpost.kit.times import Clock
+from quillpost.people.signing_in import Means
 from quillpost.ports import CarrierInbox, Fetcher, LeadsProvider, World
 from quillpost.scans.desk import Desk
 
@@ -29,6 +30,9 @@ class Limits:
     metadata_bytes: int = 8_192
     items_per_page: int = 100
     recipients_per_page: int = 10_000
+    code_seconds: int = 60
+    access_token_days: int = 30
+    refresh_token_days: int = 365
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +44,14 @@ class Parts:
     worlds: Mapping[str, World]
     fetcher: Fetcher
     sealer: Sealer
+    people: Means
+    """All that signing in takes."""
     check_url: Callable[[str], str | None]
     clock: Clock
     limits: Limits
     base_url: str
+    sends_mail: bool
+    """Whether mails reach people: without a mail server they are written to the standard output."""
     metrics_token: str | None
     receiver_key: str | None
     stall_seconds: float

@@ -199,7 +199,9 @@ class Settings(BaseSettings):
     )
 
     # Limits
-    calls_a_minute: int = Field(120, ge=1, description="API calls of one token in a minute.")
+    calls_a_minute: int = Field(
+        120, ge=1, description="API calls in a minute: of a token, of an app, or of a person's pages."
+    )
     hook_calls_a_minute: int = Field(
         600, ge=1, description="Calls to /hooks/lists with one list's key in a minute."
     )
@@ -220,6 +222,14 @@ class Settings(BaseSettings):
     items_per_page: int = Field(100, ge=1, description="Most rows of one page.")
     recipients_per_page: int = Field(
         10_000, ge=1, description="Most rows of one page of a list's recipients."
+    )
+
+    code_seconds: int = Field(60, ge=10, le=600, description="How long a code of OAuth is good.")
+    access_token_days: int = Field(
+        30, ge=1, le=365, description="Days for which an app's access token is good."
+    )
+    refresh_token_days: int = Field(
+        365, ge=1, le=3_650, description="Days for which an app's refresh token is good."
     )
 
     # How long what is kept
@@ -247,6 +257,9 @@ class Settings(BaseSettings):
     )
     keep_print_files_days: int | None = Field(
         None, ge=1, description="Days after a batch was mailed at which its print files go; else never."
+    )
+    keep_audit_days: int | None = Field(
+        None, ge=90, description="Days, 90 or more, for which the audit log is kept; else for ever."
     )
     keep_deliveries_days: int = Field(
         30, ge=7, description="Days for which what webhooks were told is kept, and what waits for them."

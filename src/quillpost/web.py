@@ -13,13 +13,28 @@ from quillpost.api.description import describe
 from quillpost.api.envelope import Envelope
 from quillpost.api.gate import Gate
 from quillpost.api.methods import Methods
-from quillpost.dashboard import home, importing
+from quillpost.dashboard import (
+    apps,
+    audit,
+    clients,
+    forgotten,
+    home,
+    importing,
+    joining,
+    page_tokens,
+    profile,
+    second_factors,
+    signing_in,
+    team,
+    tokens,
+)
 from quillpost.doors import (
     carrier_push,
     do_not_mail,
     files,
     hands,
     health,
+    leaked_tokens,
     list_hooks,
     print_hooks,
     receiver,
@@ -27,9 +42,11 @@ from quillpost.doors import (
     unsubscribe,
 )
 from quillpost.doors.docs_page import add_docs_page
+from quillpost.oauth import authorize, metadata, revoke, token
 from quillpost.pages import assets
 from quillpost.parts import Parts
 from quillpost.preparation import preparing
+from quillpost.reception import troubles
 
 Background = Callable[[], AbstractAsyncContextManager[None]]
 
@@ -63,6 +80,7 @@ def create_app(parts: Parts, background: Background | None = None) -> FastAPI:
     app.state.fronts = files.remembered_fronts(parts.studio)
     errors.install(app)
     home.add_missing_page(app)
+    troubles.install(app)
     # Not `include_router`: a router within another is worked out anew for every application.
     app.router.routes.extend(v2.routes)
     for router in (
@@ -76,6 +94,22 @@ def create_app(parts: Parts, background: Background | None = None) -> FastAPI:
         receiver.router,
         unsubscribe.router,
         do_not_mail.router,
+        leaked_tokens.router,
+        authorize.router,
+        token.router,
+        revoke.router,
+        metadata.router,
+        signing_in.router,
+        forgotten.router,
+        joining.router,
+        profile.router,
+        second_factors.router,
+        page_tokens.router,
+        team.router,
+        tokens.router,
+        clients.router,
+        apps.router,
+        audit.router,
         assets.router,
         importing.router,
         home.router,
@@ -83,7 +117,7 @@ def create_app(parts: Parts, background: Background | None = None) -> FastAPI:
         app.router.routes.extend(router.routes)
     describe(app)
     add_docs_page(app, parts)
-    app.add_middleware(Methods, routes=app.routes)
+    app.add_middleware(Methods, routes=app.routes, refuse=troubles.answer_trouble)
     app.add_middleware(_Gate, parts=parts)
     app.add_middleware(Envelope)
     # In front of all: a scan is answered by little more than the look-up and the row that it costs.

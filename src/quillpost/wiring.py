@@ -40,14 +40,17 @@ from quillpost.lead_source import lead_sources
 from quillpost.notices.courier import Courier
 from quillpost.notifiers import notifiers
 from quillpost.orders.look import opt_out_words
-from quillpost.outbound import outbound_guard, public_base
+from quillpost.outbound import outbound_guard
 from quillpost.parts import Limits, Parts
+from quillpost.people.passwords import Hasher
+from quillpost.people.signing_in import Means
 from quillpost.print_partner import hook_secrets
 from quillpost.privacy import retention
 from quillpost.scans.desk import Desk
 from quillpost.scans.tally import Tally
 from quillpost.verifiers import answer_within, verifying_of
 from quillpost.webhooks.pump import Pump
+from quillpost.whereabouts import public_base
 from quillpost.worlds import both_worlds, zone_of
 
 # The folder that the source lies in, where it was installed from a checkout.
@@ -86,6 +89,7 @@ def build(
         worlds=worlds,
         fetcher=GuardedFetcher(guard),
         sealer=sealer,
+        people=Means(db, Hasher(), sealer),
         check_url=guard.check_url,
         clock=clock,
         limits=Limits(
@@ -99,8 +103,12 @@ def build(
             metadata_bytes=settings.metadata_bytes,
             items_per_page=settings.items_per_page,
             recipients_per_page=settings.recipients_per_page,
+            code_seconds=settings.code_seconds,
+            access_token_days=settings.access_token_days,
+            refresh_token_days=settings.refresh_token_days,
         ),
         base_url=base_url,
+        sends_mail=settings.smtp is not None,
         metrics_token=settings.metrics_token.get_secret_value() if settings.metrics_token else None,
         receiver_key=sealer.derive("receiver").hex()[:24] if settings.receiver else None,
         stall_seconds=settings.job_stall_seconds,

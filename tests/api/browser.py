@@ -15,8 +15,9 @@ NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
 
 
 @contextmanager
-def new_page(*, width: int = 1200) -> Iterator[Page]:
-    """A page that nobody has opened before; what its scripts throw, or its policy refuses, fails the test."""
+def new_page(*, width: int = 1200, refusals: list[str] | None = None) -> Iterator[Page]:
+    """A page that nobody has opened before; what its scripts throw, or its policy refuses, fails the test.
+    Where the policy is to refuse something, the browser's words about it go into `refusals` instead."""
     program = next(filter(None, map(shutil.which, NAMES)), None)
     if program is None:
         if "BROWSER_IS_REQUIRED" in os.environ:
@@ -28,9 +29,8 @@ def new_page(*, width: int = 1200) -> Iterator[Page]:
         page = browser.new_page(viewport={"width": width, "height": 900})
         page.set_default_timeout(PATIENCE)
         page.on("pageerror", lambda fault: troubles.append(str(fault)))
-        page.on(
-            "console", lambda said: troubles.append(said.text) if "Security Policy" in said.text else None
-        )
+        refused = troubles if refusals is None else refusals
+        page.on("console", lambda said: refused.append(said.text) if "Security Policy" in said.text else None)
         try:
             yield page
         finally:

@@ -12,6 +12,10 @@ from placing import open_account, order_row, place
 from pressing import READY
 
 from makers import Build, Clock, carry_on, people
+from quillpost.accounts import service as accounts
+from quillpost.accounts.audit import read_log
+from quillpost.accounts.audit_words import told
+from quillpost.database import Tenant
 from quillpost.database.press_tables import order_verdicts
 from quillpost.database.tables import items
 from quillpost.orders.records import Order
@@ -102,6 +106,24 @@ def test_a_release_needs_no_reason(command: Command, parts: Parts, clock: Clock)
     order = held(parts, clock)
     assert command("release", order.id).code == 0
     assert kept_verdicts(parts) == [(order.id, "released", "", None)]
+
+
+def test_both_verdicts_are_in_the_log_of_whoever_runs_the_service(
+    command: Command, parts: Parts, clock: Clock
+) -> None:
+    with parts.db.work() as tx:
+        operator = accounts.open_account(
+            tx, email="press@example.com", name="Press", is_operator=True, now=parts.clock()
+        )
+    first, second = held(parts, clock), held(parts, clock, email="second@example.com")
+    assert command("release", first.id).code == 0
+    assert command("release", first.id).code == 1
+    assert command("refuse", second.id, "--reason", "Not theirs").code == 0
+    with parts.db.transaction(Tenant(operator)) as tx:
+        assert [told(entry) for entry in read_log(tx, operator)] == [
+            f"the command line refused an order: order {second.id} (live, reason: Not theirs)",
+            f"the command line released an order: order {first.id} (live)",
+        ]
 
 
 def test_an_order_is_refused_and_its_sender_told_why(command: Command, parts: Parts, clock: Clock) -> None:

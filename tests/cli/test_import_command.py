@@ -4,10 +4,12 @@ import csv
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 from operator_commands import Outcome, Quillpost
 from placing import open_account
 
 from quillpost.accounts.rules import Caller
+from quillpost.database.people_tables import audit_log
 from quillpost.parts import Parts
 
 ROWS = "Wer,Wo,Zip\nJane,12 Main St,78701\nJohn,14 Main St,78701\nJim,12 main st.,78701\nJoe,=1,1\n"
@@ -29,8 +31,9 @@ def run(quillpost: Quillpost, tmp_path: Path, conninfo: str) -> Quillpost:
     return lists
 
 
-@pytest.mark.usefixtures("sender")
-def test_a_file_fills_a_new_list_and_the_rest_is_reported(run: Quillpost, tmp_path: Path) -> None:
+def test_a_file_fills_a_new_list_and_the_rest_is_reported(
+    run: Quillpost, tmp_path: Path, parts: Parts, sender: Caller
+) -> None:
     file = tmp_path / "people.csv"
     maps = ("--map", "Wo=address", "--map", "Wer=name")
     outcome = run("import", file, "--account", "sender@example.com", "--name", "Visitors", *maps)
@@ -53,6 +56,9 @@ def test_a_file_fills_a_new_list_and_the_rest_is_reported(run: Quillpost, tmp_pa
 
     exported = run("export", 1, tmp_path / "out.csv")
     assert (exported.code, exported.out) == (0, f"2 recipients: {tmp_path / 'out.csv'}\n")
+    with parts.db.work() as tx:
+        account_id, act = tx.execute(sa.select(audit_log.c.account_id, audit_log.c.act)).one()
+    assert (account_id, act) == (sender.account_id, "list.exported")
     again = run("import", tmp_path / "out.csv", "--account", "sender@example.com", "--list", 1)
     assert "2 rows read, 0 imported, 2 rejected (2 of them duplicates)" in again.out
 

@@ -11,6 +11,11 @@ from placing import open_account, place
 from pressing import READY, files_of
 
 from makers import Build, Clock, carry_on, people
+from quillpost.accounts import service as accounts
+from quillpost.accounts.audit import read_log
+from quillpost.accounts.audit_words import told
+from quillpost.database import Tenant
+from quillpost.database.people_tables import audit_log
 from quillpost.database.press_tables import batches, prints
 from quillpost.database.tables import items, orders
 from quillpost.parts import Parts
@@ -215,6 +220,40 @@ def test_what_is_not_composed_is_not_made_again(room: PrintRoom) -> None:
     said = room("remake", 1)
     assert said.is_one_sentence()
     assert "has not been composed yet." in said.err
+
+
+def test_what_is_done_is_in_the_log_of_whoever_runs_the_service(room: PrintRoom) -> None:
+    now = room.parts.clock()
+    with room.parts.db.work() as tx:
+        operator = accounts.open_account(
+            tx, email="press@example.com", name="Press", is_operator=True, now=now
+        )
+    order = place(room.parts, open_account(room.parts, "second@example.com", mode="live"))
+    with room.parts.db.work() as tx:
+        tx.execute(sa.update(orders).where(orders.c.id == order.id).values(pool_at=now))
+    for words in (
+        ("mark", 1, "acknowledged"), ("mark", 1, "printed"), ("mark", 1, "printed"),
+        ("reprint", 1, "--piece", 2, "--reason", "Torn"), ("retry", 1), ("rush", order.id),
+    ):  # fmt: skip
+        assert room(*words).code == 0
+    with room.parts.db.work() as tx:
+        tx.execute(
+            sa.update(orders).where(orders.c.id == order.id).values(pool_at=sa.text("now() + '1 day'"))
+        )
+    for _ in range(2):
+        assert room("pool").code == 0
+    with room.parts.db.transaction(Tenant(operator)) as tx:
+        noted = [told(entry) for entry in reversed(read_log(tx, operator))]
+    assert [line.removeprefix("the command line ") for line in noted] == [
+        "marked a print batch: batch-000001 (live, status: acknowledged)",
+        "marked a print batch: batch-000001 (live, status: printed)",
+        "reprinted pieces: batch-000001 (live, reason: Torn)",
+        "tried a batch again: batch-000001 (live, anew: no)",
+        "rushed orders (live, how many: 1)",
+        "made batches of what waited (live, how many: 1)",
+    ]
+    with room.parts.db.work() as tx:
+        assert set(tx.execute(sa.select(audit_log.c.account_id)).scalars()) == {operator}
 
 
 def test_orders_are_rushed_and_pooled(room: PrintRoom) -> None:

@@ -6,10 +6,19 @@ from pathlib import Path
 from browser import new_page
 from playwright.sync_api import Page, expect
 from raw_http import real_server
+from signed_in import PASSWORD, make_person
 
-from makers import Account, do_due_jobs
+from makers import Account, Clock, do_due_jobs
 from quillpost.parts import Parts
 from quillpost.web import create_app
+
+EMAIL = "dana@example.com"
+SWITCH_ELSEWHERE = """async () => {
+  const button = document.querySelector("button[name=membership]");
+  const filled = new URLSearchParams(new FormData(button.form, button));
+  await fetch(button.form.action, { method: "POST", body: filled });
+}"""
+"""As another tab would; this page stays as it is."""
 
 PEOPLE = """Customer,Street,Town,ST,ZIP code,Shoe size
 Jane Doe,12 Main St,Austin,TX,78701,38
@@ -23,11 +32,14 @@ Jane Again,12 Main Street,Austin,TX,78701,38
 def test_a_file_becomes_a_list_on_the_page(parts: Parts, owner: Account, tmp_path: Path) -> None:
     file = tmp_path / "Spring customers.csv"
     file.write_text(PEOPLE)
+    make_person(parts, owner.id, EMAIL)
     with real_server(create_app(parts)) as port, new_page() as page:
         page.goto(f"http://127.0.0.1:{port}/")
         page.get_by_role("link", name="Import people").click()
         refused(page)
-        begin(page, owner.token, file)
+        sign_in(page)
+        says_where(page)
+        begin(page, file)
         guesses_can_be_changed(page)
         page.get_by_role("button", name="Import", exact=True).click()
         expect(page.get_by_role("status")).to_have_text("Waiting for its turn")
@@ -48,9 +60,11 @@ def test_a_file_that_cannot_be_imported_leaves_no_list_behind(
 ) -> None:
     file = tmp_path / "shoes.csv"
     file.write_text("Shoe,Size\nred,9\n")
+    make_person(parts, owner.id, EMAIL)
     with real_server(create_app(parts)) as port, new_page(width=390) as page:
         page.goto(f"http://127.0.0.1:{port}/lists/import")
-        begin(page, owner.token, file)
+        sign_in(page)
+        begin(page, file)
         told = expect(page.get_by_role("alert"))
         told.to_contain_text("map one to address or email")
         page.get_by_role("button", name="Import", exact=True).click()
@@ -61,17 +75,55 @@ def test_a_file_that_cannot_be_imported_leaves_no_list_behind(
     assert owner.get("/mailing-lists").json()["data"] == []
 
 
+def test_a_token_that_runs_out_is_fetched_anew_and_whoever_has_moved_on_or_is_signed_out_is_told(
+    parts: Parts, owner: Account, stranger: Account, clock: Clock, tmp_path: Path
+) -> None:
+    """The page's clock and the service's go on while the reader looks for their file. Then they go on to
+    another account, in another tab."""
+    file = tmp_path / "Spring customers.csv"
+    file.write_text(PEOPLE)
+    make_person(parts, owner.id, EMAIL)
+    make_person(parts, stranger.id, EMAIL)
+    with real_server(create_app(parts)) as port, new_page() as page:
+        page.clock.install()
+        page.goto(f"http://127.0.0.1:{port}/lists/import")
+        sign_in(page)
+        expect(page.get_by_label("Mailing list")).to_be_visible()
+        clock.advance(minutes=20)
+        page.clock.fast_forward("20:00")
+        begin(page, file)
+        expect(page.get_by_label("What Street is", exact=True)).to_be_visible()
+        page.evaluate(SWITCH_ELSEWHERE)
+        page.get_by_role("button", name="Import", exact=True).click()
+        expect(page.get_by_role("alert")).to_contain_text("You have gone on to another account meanwhile")
+        with parts.db.work() as tx:
+            tx.exec_driver_sql("delete from sessions")
+        page.get_by_role("button", name="Import", exact=True).click()
+        expect(page.get_by_role("alert")).to_contain_text("You are signed out.")
+    assert owner.get("/mailing-lists").json()["data"] == []
+
+
 def refused(page: Page) -> None:
-    """A token that is none is told, and nothing else happens."""
-    page.get_by_label("Access token").fill("qp_test_nonsense")
-    page.get_by_role("button", name="Continue").click()
-    expect(page.get_by_role("alert")).to_contain_text("This token is not known here")
+    """Nobody is let in whom nobody knows, and nothing else happens."""
+    page.get_by_label("E-mail").fill(EMAIL)
+    page.get_by_label("Password").fill("not the password at all")
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("alert")).to_contain_text("The e-mail or the password is not right")
     expect(page.get_by_label("Mailing list")).to_be_hidden()
 
 
-def begin(page: Page, token: str, file: Path) -> None:
-    page.get_by_label("Access token").fill(token)
-    page.get_by_role("button", name="Continue").click()
+def sign_in(page: Page) -> None:
+    page.get_by_label("E-mail").fill(EMAIL)
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("heading", name="Import people")).to_be_visible()
+
+
+def says_where(page: Page) -> None:
+    expect(page.locator(".place")).to_contain_text("Into Dana Whitfield, Test")
+
+
+def begin(page: Page, file: Path) -> None:
     page.get_by_label("File", exact=True).set_input_files(file)
     # A new list is called as the file is.
     expect(page.get_by_label("Name of the new list")).to_have_value(file.stem)

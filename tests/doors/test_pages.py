@@ -29,7 +29,11 @@ def test_every_page_is_safe_and_complete_in_itself(with_receiver: Parts) -> None
     for path, status in {
         "/": 200,
         "/docs": 200,
-        "/lists/import": 200,
+        "/lists/import": 200,  # to whoever is not signed in, the page on which one does
+        "/sign-in": 200,
+        "/forgot": 200,
+        "/reset/nonsense": 404,
+        "/join/nonsense": 404,
         receiver: 200,
         "/nowhere": 404,
     }.items():
@@ -50,11 +54,11 @@ def test_every_page_is_safe_and_complete_in_itself(with_receiver: Parts) -> None
 
 
 def test_what_a_page_points_to_is_there(with_receiver: Parts) -> None:
-    visitor = TestClient(create_app(with_receiver), base_url="http://localhost", client=HERE)
+    visitor = TestClient(create_app(with_receiver), base_url="http://localhost", client=HERE, headers=BROWSER)
     receiver = f"/receiver/{with_receiver.receiver_key}"
     addresses = {
         a
-        for path in ("/", "/docs", "/lists/import", receiver)
+        for path in ("/", "/docs", "/sign-in", "/forgot", receiver)
         for a in Seen.of(visitor.get(path).text).addresses
     }
     assert receiver in addresses

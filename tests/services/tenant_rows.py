@@ -11,6 +11,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, BYTEA, JSONB, UUID
 from quillpost.database import Tx
 from quillpost.database.event_tables import visits  # noqa: F401
 from quillpost.database.lead_tables import lead_purchases
+from quillpost.database.people_tables import people  # noqa: F401
 
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
 
@@ -23,7 +24,7 @@ TENANT_TABLES = (
     "message_templates", "orders", "items", "facts", "ledger_moves", "webhooks", "deliveries",
     "webhook_replays", "idempotency_keys", "order_counts", "stored_sends", "account_credit",
     "account_spending", "visits", "automations", "lead_purchases",
-    "imports",
+    "imports", "memberships", "invitations", "oauth_clients", "oauth_grants", "audit_log",
 )  # fmt: skip
 """Parents before their children."""
 
@@ -42,11 +43,15 @@ CHECKED: dict[str, dict[str, object]] = {
     "visits": {"kind": "person"},
     "automations": {"trigger": "list_entry"},
     "lead_purchases": {"records": 1},
+    "memberships": {"role": "member"},
+    "invitations": {"role": "member"},
+    "oauth_clients": {"is_public": True, "redirect_uris": ["https://app.example.com/back"]},
 }
 """Values for the columns that do not take just any."""
 
 CHILDREN = {
     "orders": "order_id", "items": "item_id", "mailing_lists": "mailing_list_id", "webhooks": "webhook_id",
+    "oauth_clients": "client_id",
 }  # fmt: skip
 """The column under which other tables know a parent."""
 
@@ -91,14 +96,18 @@ def one_of_each(
     tx: Tx, *, account_id: int, sub_account_id: int | None = None, mode: str = "test"
 ) -> dict[str, object]:
     """A row of theirs in every tenant table below accounts; what those that come after may point to."""
-    known: dict[str, object] = {"account_id": account_id, "sub_account_id": sub_account_id, "mode": mode}
+    person = insert_least(tx, metadata.tables["people"], {})
+    known: dict[str, object] = {
+        "account_id": account_id, "sub_account_id": sub_account_id, "mode": mode, "person_id": person
+    }  # fmt: skip
     for name in TENANT_TABLES[1:]:
         if name in KEPT_BY_TRIGGERS or (name == "sub_accounts" and sub_account_id is not None):
             continue
         number = insert_least(tx, metadata.tables[name], known)
         if name in CHILDREN:
             known[CHILDREN[name]] = number
-    return known
+    # One whom nobody knows yet: in an account everybody is but once.
+    return known | {"person_id": insert_least(tx, metadata.tables["people"], {})}
 
 
 def account_column(table: sa.Table) -> sa.Column[Any]:

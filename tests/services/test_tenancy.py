@@ -31,12 +31,20 @@ CLOSED = (
     "visit_inbox", "do_not_mail_inbox", "import_rejects", "merged_lists", "notices", "scan_news",
     "news_threads", "notice_refusals", "automation_due", "automation_sent", "deliveries_other",
     "carrier_scans", "received_events", "rate_windows", "lead_files", "procrastinate_workers",
-    "procrastinate_periodic_defers", "alembic_version",
+    "procrastinate_periodic_defers", "alembic_version", "sessions", "recovery_codes", "password_resets",
+    "oauth_codes", "refresh_tokens",
 )  # fmt: skip
+SEEN_BESIDES = {
+    ("people", "tenant"): "memberships",
+    ("oauth_clients", "connected"): "oauth_grants",
+}
+"""What an account may read that is not its own: it is tied to rows that are, which have their own policy."""
 WITH_MODE = (
     "orders", "items", "facts", "ledger_moves", "webhooks", "deliveries", "webhook_replays", "order_counts",
     "stored_sends", "account_credit", "account_spending", "visits", "automations", "lead_purchases",
 )  # fmt: skip
+WRITTEN_ONCE = ("facts", "ledger_moves", "lead_purchases", "audit_log")
+"""A tenant adds to them, and changes nothing that is there."""
 READ_ONLY = ("account_credit", "account_spending", "visits")
 """A tenant sees them; the ledger, or the service, writes them."""
 TABLES = [metadata.tables[name] for name in TENANT_TABLES]
@@ -100,7 +108,8 @@ def test_every_table_that_the_app_role_can_touch_has_a_policy(parts: Parts) -> N
     with parts.db.work() as tx:
         touchable = {row.relname: row.relrowsecurity for row in tx.execute(TOUCHABLE, {"app": APP})}
     assert {name for name, has_policy in touchable.items() if not has_policy} == set(WITHOUT_POLICY)
-    assert {name for name, has_policy in touchable.items() if has_policy} == set(TENANT_TABLES)
+    guarded = {name for name, has_policy in touchable.items() if has_policy}
+    assert guarded == {*TENANT_TABLES, *(table for table, _ in SEEN_BESIDES)}
 
 
 def test_a_table_without_a_policy_would_be_noticed(conninfo: str) -> None:
@@ -114,6 +123,12 @@ def test_a_table_without_a_policy_would_be_noticed(conninfo: str) -> None:
 def test_the_policy_guards_what_is_read_and_what_is_written(parts: Parts) -> None:
     with parts.db.work() as tx:
         policies = tx.execute(POLICIES, {"app": APP}).all()
+    besides = [policy for policy in policies if (policy.tablename, policy.policyname) in SEEN_BESIDES]
+    assert len(besides) == len(SEEN_BESIDES)
+    for policy in besides:
+        assert (policy.cmd, policy.roles, policy.with_check) == ("SELECT", [APP], None)
+        assert f"FROM {SEEN_BESIDES[policy.tablename, policy.policyname]}" in policy.qual
+    policies = [policy for policy in policies if policy not in besides]
     assert {policy.tablename for policy in policies} == set(TENANT_TABLES)
     assert len(policies) == len(TENANT_TABLES), "a second policy would widen the first"
     for policy in policies:
@@ -194,7 +209,7 @@ def test_a_stranger_sees_no_row(parts: Parts, owner: int, stranger: int) -> None
 def test_a_stranger_changes_no_row(parts: Parts, owner: int, stranger: int) -> None:
     with parts.db.work() as tx:
         one_of_each(tx, account_id=owner)
-    no_update = {"facts", "ledger_moves", "lead_purchases", *READ_ONLY}
+    no_update = {*WRITTEN_ONCE, *READ_ONLY}
     with parts.db.transaction(Tenant(stranger)) as tx:
         for table in TABLES:
             column = some_column(table)
@@ -210,7 +225,7 @@ def test_a_stranger_changes_no_row(parts: Parts, owner: int, stranger: int) -> N
 def test_a_stranger_deletes_no_row(parts: Parts, owner: int, stranger: int) -> None:
     with parts.db.work() as tx:
         one_of_each(tx, account_id=owner)
-    no_delete = {"accounts", "facts", "ledger_moves", "lead_purchases", *READ_ONLY}
+    no_delete = {"accounts", *WRITTEN_ONCE, *READ_ONLY}
     with parts.db.transaction(Tenant(stranger)) as tx:
         for table in TABLES:
             remove = sa.delete(table).where(account_column(table) == owner)
@@ -239,7 +254,7 @@ def test_nobody_gives_a_row_away(parts: Parts, owner: int, stranger: int) -> Non
         one_of_each(tx, account_id=stranger)
     with parts.db.transaction(Tenant(stranger)) as tx:
         for table in TABLES[1:]:
-            if table.name not in ("facts", "ledger_moves", "lead_purchases", *READ_ONLY):
+            if table.name not in (*WRITTEN_ONCE, *READ_ONLY):
                 give = sa.update(table).values(account_id=owner)
                 assert attempt(tx, give) == "policy", table.name
 
@@ -275,6 +290,60 @@ def test_a_limited_caller_opens_no_sub_account(parts: Parts, owner: int) -> None
         insert_least(tx, metadata.tables["sub_accounts"], {"account_id": owner})
 
 
+def test_a_limited_caller_registers_no_client(parts: Parts, owner: int) -> None:
+    mine, _ = open_sub_accounts(parts, owner)
+    clients = metadata.tables["oauth_clients"]
+    with parts.db.transaction(Tenant(owner, mine)) as tx:
+        assert attempt(tx, sa.insert(clients).values(**least_row(clients, {"account_id": owner}))) == "policy"
+
+
+def test_an_account_sees_the_people_who_belong_to_it(parts: Parts, owner: int, stranger: int) -> None:
+    mine, other = open_sub_accounts(parts, owner)
+    with parts.db.work() as tx:
+        for sub_account_id in (mine, other, None):
+            one_of_each(tx, account_id=owner, sub_account_id=sub_account_id)
+        one_of_each(tx, account_id=stranger)
+    assert len(people_seen(parts, Tenant(owner))) == 3
+    assert len(people_seen(parts, Tenant(owner, mine))) == 1
+    assert len(people_seen(parts, Tenant(stranger))) == 1
+    assert not people_seen(parts, Tenant(owner)) & people_seen(parts, Tenant(stranger))
+
+
+def test_nobody_s_password_is_read_or_written_by_the_app_role(parts: Parts, owner: int) -> None:
+    with parts.db.transaction(Tenant(owner)) as tx:
+        for how in (
+            "select password_hash from people",
+            "select totp_sealed from people",
+            "select * from people",
+            "update people set name = 'Mallory'",
+            "delete from people",
+            "insert into people default values",
+        ):
+            assert attempt(tx, sa.text(how)) == "permission denied for table people", how
+
+
+def test_an_account_reads_the_clients_that_are_connected_to_it_and_no_others(
+    parts: Parts, owner: int, stranger: int
+) -> None:
+    clients, grants = metadata.tables["oauth_clients"], metadata.tables["oauth_grants"]
+    with parts.db.work() as tx:
+        known = one_of_each(tx, account_id=stranger)
+        insert_least(tx, clients, {"account_id": stranger})
+        insert_least(tx, grants, known | {"account_id": owner})
+    with parts.db.transaction(Tenant(owner)) as tx:
+        assert tx.execute(sa.select(clients.c.id)).scalars().all() == [known["client_id"]]
+        assert attempt(tx, sa.delete(clients)) == 0
+        assert attempt(tx, sa.update(clients).values(name="Mine")) == 0
+
+
+def test_a_line_of_the_audit_log_is_never_changed_even_by_the_service(parts: Parts, owner: int) -> None:
+    log = metadata.tables["audit_log"]
+    with parts.db.work() as tx:
+        one_of_each(tx, account_id=owner)
+        refused = attempt(tx, sa.update(log).values(actor="somebody else"))
+    assert refused == "permission denied for table audit_log"
+
+
 @pytest.mark.parametrize(("mode", "other"), [("test", "live"), ("live", "test")])
 def test_test_and_live_do_not_see_each_other(parts: Parts, owner: int, mode: str, other: str) -> None:
     with parts.db.work() as tx:
@@ -297,6 +366,11 @@ def test_the_service_s_own_tables_are_closed(parts: Parts, owner: int) -> None:
                 assert outcome == f"permission denied for table {name}"
         outcome = attempt(tx, sa.text("select 1 from fact_queue"))
         assert outcome == "permission denied for table fact_queue"
+
+
+def people_seen(parts: Parts, who: Tenant) -> set[int]:
+    with parts.db.transaction(who) as tx:
+        return set(tx.execute(sa.select(metadata.tables["people"].c.id)).scalars())
 
 
 def open_sub_accounts(parts: Parts, owner: int) -> tuple[int, int]:

@@ -6,9 +6,11 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from quillpost.accounts.automated import refuse_while_automated
-from quillpost.accounts.sub_accounts import lock_sub_account
+from quillpost.accounts.connections import end_of_sub_account
+from quillpost.accounts.sub_accounts import SubAccount, lock_sub_account
 from quillpost.database import Tx
 from quillpost.database.event_tables import automations, webhooks
+from quillpost.database.people_tables import invitations, memberships
 from quillpost.database.tables import (
     HELD_BACK,
     files,
@@ -34,12 +36,13 @@ BELONGINGS: dict[str, tuple[sa.Table, Sequence[sa.ColumnElement[bool]]]] = {
 HISTORY = (orders, files, ledger_moves)
 
 
-def remove_sub_account(tx: Tx, sub_account_id: int, *, now: datetime) -> None:
-    """From here on it is unknown. The transaction must see both modes: what is live holds for a test token.
+def remove_sub_account(tx: Tx, sub_account_id: int, *, now: datetime) -> SubAccount:
+    """From here on it is unknown; what it was. The transaction must see both modes: what is live holds for a
+    test token.
 
     Locked first, so that whoever is about to use it is either counted here or finds it gone.
     """
-    lock_sub_account(tx, sub_account_id, for_removal=True)
+    gone = lock_sub_account(tx, sub_account_id, for_removal=True)
     _refuse_while_orders_wait(tx, sub_account_id)
     _refuse_while_it_owns_something(tx, sub_account_id)
     refuse_while_automated(tx, automations.c.sub_account_id == sub_account_id, what="sub account")
@@ -47,6 +50,7 @@ def remove_sub_account(tx: Tx, sub_account_id: int, *, now: datetime) -> None:
         _retire(tx, sub_account_id, now=now)
     else:
         tx.execute(sa.delete(sub_accounts).where(sub_accounts.c.id == sub_account_id))
+    return gone
 
 
 def _refuse_while_orders_wait(tx: Tx, sub_account_id: int) -> None:
@@ -88,12 +92,13 @@ def _has_history(tx: Tx, sub_account_id: int) -> bool:
 def _retire(tx: Tx, sub_account_id: int, *, now: datetime) -> None:
     """The row stays for what it mailed; whatever could still act for it goes."""
     tx.execute(sa.update(sub_accounts).where(sub_accounts.c.id == sub_account_id).values(deleted_at=now))
+    end_of_sub_account(tx, sub_account_id, now=now)  # before tokens, as everywhere
     tx.execute(
         sa.update(tokens)
         .where(tokens.c.sub_account_id == sub_account_id, tokens.c.revoked_at.is_(None))
         .values(revoked_at=now)
     )
-    for table in (webhooks, automations, mailing_lists):
+    for table in (webhooks, automations, mailing_lists, memberships, invitations):
         tx.execute(sa.delete(table).where(table.c.sub_account_id == sub_account_id))
     tx.execute(
         sa.delete(stored_sends).where(

@@ -1,23 +1,29 @@
 """Opening accounts, minting tokens and recognising their holders."""
 
-import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 import sqlalchemy as sa
 
-from quillpost.accounts.rules import SCOPES, Allowance, Caller, network_of
+from quillpost.accounts.minting import insert_token
+from quillpost.accounts.rules import Allowance, Caller, network_of, scope_fault
 from quillpost.accounts.sub_accounts import read_sub_account
 from quillpost.database import Database, Tenant, Tx
-from quillpost.database.tables import accounts, tokens
+from quillpost.database.tables import accounts
 from quillpost.kit import tokens as token_format
 from quillpost.kit.errors import Invalid, Refused, Unauthenticated
 
 WINDOW_SECONDS = 60
 
-AUTHENTICATE = sa.text("select * from authenticate(:digest, :seconds)")
+AUTHENTICATE = sa.text("select * from authenticate(:digest, :seconds, :now)")
 COUNT = sa.text("select * from count_call(:key, :seconds)")
+FORGET_WINDOWS = sa.text(
+    """
+    delete from rate_windows
+     where started_at < now() - case when key like 'day:%' then interval '1 day' else interval '1 hour' end
+    """
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +44,13 @@ def tenant(who: Caller) -> Tenant:
     return Tenant(who.account_id, who.sub_account_id, who.mode)
 
 
-def authenticate(db: Database, token: str, *, limit: int) -> tuple[Caller, Allowance]:
+def authenticate(db: Database, token: str, *, limit: int, now: datetime) -> tuple[Caller, Allowance]:
     """The token's holder, this call counted; `Unauthenticated` for anything else."""
     if not token_format.looks_valid(token):
         raise Unauthenticated
-    with db.anonymous() as tx:
-        row = tx.execute(
-            AUTHENTICATE, {"digest": token_format.digest(token), "seconds": WINDOW_SECONDS}
-        ).first()
+    row = db.at_once(
+        AUTHENTICATE, {"digest": token_format.digest(token), "seconds": WINDOW_SECONDS, "now": now}
+    )
     if row is None:
         raise Unauthenticated
     caller = Caller(
@@ -54,6 +59,9 @@ def authenticate(db: Database, token: str, *, limit: int) -> tuple[Caller, Allow
         sub_account_id=row.sub_account_id,
         token_id=row.token_id,
         scopes=None if row.scopes is None else frozenset(row.scopes),
+        person_id=row.person_id,
+        grant_id=row.grant_id,
+        is_operator=row.is_operator,
     )
     return caller, Allowance(limit, row.used, row.resets_in)
 
@@ -80,9 +88,9 @@ def _counted(db: Database, key: str, limit: int) -> Allowance:
 
 
 def forget_windows(db: Database) -> None:
-    """Remove the counts of minutes long gone."""
+    """Remove the counts of windows long gone: of an hour at most, or of a day, which their keys say."""
     with db.work() as tx:
-        tx.execute(sa.text("delete from rate_windows where started_at < now() - interval '1 hour'"))
+        tx.execute(FORGET_WINDOWS)
 
 
 def open_account(tx: Tx, *, email: str, name: str, is_operator: bool = False, now: datetime) -> int:
@@ -121,20 +129,10 @@ def mint_token(
     now: datetime,
 ) -> str:
     """A new token, readable here and never again: only its digest is kept."""
-    unknown = [scope for scope in scopes or () if scope not in SCOPES]
-    if unknown:
-        raise Invalid({"scopes": [f"Unknown scope {unknown[0]}. Known scopes: {', '.join(SCOPES)}."]})
-    token = token_format.mint("live" if mode == "live" else "test", secrets.token_bytes(24))
-    tx.execute(
-        sa.insert(tokens).values(
-            account_id=account_id,
-            sub_account_id=sub_account_id,
-            name=name,
-            mode=mode,
-            digest=token_format.digest(token),
-            scopes=list(scopes) if scopes is not None else None,
-            created_at=now,
-        )
+    if fault := scope_fault(scopes):
+        raise Invalid({"scopes": [fault]})
+    _, token = insert_token(
+        tx, account_id, name=name, mode=mode, scopes=scopes, sub_account_id=sub_account_id, now=now
     )
     return token
 
@@ -157,24 +155,10 @@ def sender_of(tx: Tx, who: Caller, sub_account_id: int | None) -> Sender:
     )
 
 
-def is_operator(tx: Tx, account_id: int) -> bool:
-    """Whether the account, which the transaction may see, is one that runs the service."""
-    return bool(tx.execute(sa.select(accounts.c.is_operator).where(accounts.c.id == account_id)).scalar())
-
-
-def is_operator_token(db: Database, token: str) -> bool:
-    """Whether a good token belongs to an operator's account."""
-    if not token_format.looks_valid(token):
+def is_operator_token(db: Database, token: str, *, now: datetime) -> bool:
+    """Whether a good token speaks for those who run the service."""
+    try:
+        who, _ = authenticate(db, token, limit=0, now=now)
+    except Unauthenticated:
         return False
-    with db.work() as tx:
-        found = tx.execute(
-            sa.select(accounts.c.is_operator)
-            .join(tokens, tokens.c.account_id == accounts.c.id)
-            .where(
-                tokens.c.digest == token_format.digest(token),
-                tokens.c.revoked_at.is_(None),
-                tokens.c.sub_account_id.is_(None),
-                sa.or_(tokens.c.expires_at.is_(None), tokens.c.expires_at > sa.func.now()),
-            )
-        ).scalar()
-    return bool(found)
+    return who.is_operator

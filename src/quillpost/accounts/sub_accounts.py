@@ -1,5 +1,6 @@
 """Sub accounts: an account's branches, each with a return address, branding and backgrounds of its own."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
@@ -70,19 +71,32 @@ def require_sub_account(tx: Tx, sub_account_id: int) -> None:
 
     It stays until this transaction ends: what is written for it finds it there.
     """
-    found = tx.execute(
-        sa.select(sub_accounts.c.id)
-        .where(sub_accounts.c.id == sub_account_id, _IS_THERE)
-        .with_for_update(read=True, key_share=True)
-    ).first()
-    if found is None:
+    if not lock_place(tx, sub_account_id):
         raise Refused("Sub Account ID does not exist")
+
+
+def lock_place(tx: Tx, sub_account_id: int | None, *, account_id: int | None = None) -> bool:
+    """Whether the sub account is there, where there is one; it stays until this transaction ends."""
+    if sub_account_id is None:
+        return True
+    found = sa.select(sub_accounts.c.id).where(sub_accounts.c.id == sub_account_id, _IS_THERE)
+    if account_id is not None:
+        found = found.where(sub_accounts.c.account_id == account_id)
+    return tx.execute(found.with_for_update(read=True, key_share=True)).first() is not None
 
 
 def list_sub_accounts(tx: Tx) -> Sequence[SubAccount]:
     """All that the caller may see, the oldest first."""
     rows = tx.execute(sa.select(*_COLUMNS).where(_IS_THERE).order_by(sub_accounts.c.id))
     return [SubAccount(*row) for row in rows]
+
+
+def titles_of(branches: Sequence[SubAccount]) -> Mapping[int, str]:
+    """How each is called where people choose: by its title and, where others have the same, its number."""
+    often = Counter(each.title for each in branches)
+    return {
+        each.id: each.title if often[each.title] == 1 else f"{each.title} ({each.id})" for each in branches
+    }
 
 
 def create_sub_account(tx: Tx, who: Caller, columns: Mapping[str, Any], *, now: datetime) -> SubAccount:

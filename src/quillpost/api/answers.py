@@ -8,20 +8,29 @@ from fastapi import Request, Response
 from starlette.datastructures import URL
 
 from quillpost.kit.paging import Page
+from quillpost.kit.tokens import hide_secrets
 
 Row = TypeVar("Row")
 
 LONGEST_HEADER = 2_000
 IGNORED = "X-Ignored-Fields"
+REFUSALS = 400
+SIGN = b"qp_"
 
 
 def answer(content: Any, *, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    body = orjson.dumps(content, option=orjson.OPT_NON_STR_KEYS)
     return Response(
-        orjson.dumps(content, option=orjson.OPT_NON_STR_KEYS),
+        body if status < REFUSALS else _covered(body),
         status_code=status,
         headers={name: header_text(value) for name, value in (headers or {}).items()},
         media_type="application/json",
     )
+
+
+def _covered(body: bytes) -> bytes:
+    """A refusal may quote what was sent, and somebody may have sent a token where it does not belong."""
+    return hide_secrets(body.decode()).encode() if SIGN in body else body
 
 
 def name_ignored(response: Response, names: Iterable[str]) -> Response:
@@ -41,7 +50,7 @@ def unmeasured(response: Response) -> Response:
 
 def header_text(text: str) -> str:
     """Callers' own words may stand in a header: plain ASCII, on one line, not endless."""
-    plain = text[:LONGEST_HEADER].encode("ascii", "backslashreplace").decode()
+    plain = hide_secrets(text)[:LONGEST_HEADER].encode("ascii", "backslashreplace").decode()
     return "".join(letter if letter.isprintable() else " " for letter in plain)[:LONGEST_HEADER]
 
 

@@ -11,7 +11,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from quillpost.accounts.rules import Allowance, Caller
 from quillpost.api.allowed import KNOWN
 from quillpost.api.errors import unexpected
+from quillpost.api.leaks import cover
 from quillpost.kit.metrics import REQUEST_SECONDS, REQUESTS
+from quillpost.kit.tokens import hide_secrets
 
 log = structlog.get_logger(__name__)
 
@@ -21,6 +23,10 @@ SECURITY = {
     "Referrer-Policy": "no-referrer",
     "X-Frame-Options": "DENY",
 }
+NOTHING = "default-src 'none'; frame-ancestors 'none'"
+"""The policy of answers that are data. Pages have one of their own; pictures and PDFs need none."""
+ALWAYS_SECURE = "max-age=31536000"
+"""Whoever came over https once comes so for a year. Other hosts of the same name are none of our business."""
 
 
 HUNG_UP = 499
@@ -36,6 +42,7 @@ class Envelope:
             await self._app(scope, receive, send)
             return
         state = scope.setdefault("state", {})
+        state["leaked"] = cover(scope)
         request_id = _request_id(Headers(scope=scope).get("x-request-id"))
         status, started = 0, time.perf_counter()
 
@@ -43,7 +50,10 @@ class Envelope:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                _write_headers(MutableHeaders(scope=message), request_id, state.get("allowance"))
+                headers = MutableHeaders(scope=message)
+                _write_headers(headers, request_id, state.get("allowance"))
+                if scope["scheme"] == "https":
+                    headers.setdefault("Strict-Transport-Security", ALWAYS_SECURE)
             await send(message)
 
         with structlog.contextvars.bound_contextvars(request=request_id):
@@ -60,14 +70,21 @@ class Envelope:
 
 
 def _request_id(given: str | None) -> str:
-    """The caller's own id, where it is one that can safely be repeated in a log."""
-    return given if given and CALLERS_ID.fullmatch(given) else uuid4().hex
+    """The caller's own id, where it is one that can be repeated in a log."""
+    return given if given and is_callers_id(given) else uuid4().hex
+
+
+def is_callers_id(given: str) -> bool:
+    """Whether it can safely be repeated: it is short and plain, and no secret of ours."""
+    return CALLERS_ID.fullmatch(given) is not None and hide_secrets(given) == given
 
 
 def _write_headers(headers: MutableHeaders, request_id: str, allowance: Allowance | None) -> None:
     headers["X-Request-Id"] = request_id
     for name, value in SECURITY.items():
         headers.setdefault(name, value)
+    if headers.get("Content-Type", "").startswith("application/json"):
+        headers.setdefault("Content-Security-Policy", NOTHING)
     if allowance is not None:
         headers["X-RateLimit-Limit"] = str(allowance.limit)
         headers["X-RateLimit-Remaining"] = str(allowance.remaining)

@@ -12,6 +12,7 @@ from quillpost.accounts import service as accounts
 from quillpost.accounts.rules import Allowance
 from quillpost.api.arrival import MOST, Grow, Held, HungUp, whole_body
 from quillpost.api.errors import WrongBody, response_for
+from quillpost.api.leaks import InAddress
 from quillpost.api.route import PREFIX
 from quillpost.api.uploads import Landing, takes_file
 from quillpost.kit.errors import QuillpostError, Throttled, Unauthenticated
@@ -51,6 +52,8 @@ class Gate:
             allowance = await self._admit(scope)
         if allowance.is_spent:
             raise Throttled(retry_after=allowance.resets_in)
+        if scope["state"].get("leaked"):
+            raise InAddress
         # A body that trickles in keeps nobody waiting but its sender.
         if takes_file(scope):
             scope["state"]["upload"] = await self._landing.whole(scope, receive)
@@ -73,7 +76,7 @@ class Gate:
         try:
             token = _bearer(Headers(scope=scope))
             who, allowance = await run_in_threadpool(
-                accounts.authenticate, self._parts.db, token, limit=limit
+                accounts.authenticate, self._parts.db, token, limit=limit, now=self._parts.clock()
             )
         except Unauthenticated:
             address = scope["client"][0] if scope.get("client") else "unknown"
@@ -81,6 +84,8 @@ class Gate:
             state["allowance"] = allowance
             if allowance.is_spent:
                 raise Throttled(retry_after=allowance.resets_in) from None
+            if state.get("leaked"):
+                raise InAddress from None
             raise
         state["who"], state["allowance"] = who, allowance
         return allowance

@@ -4,9 +4,9 @@ HEAD is GET without the body. A route whose GET does more than read, or whose bo
 declares a HEAD of its own (`@router.head(path, include_in_schema=False)`), and then that one answers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
-from fastapi import Response
+from fastapi import Request, Response
 from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -14,13 +14,21 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from quillpost.api.allowed import Paths
 from quillpost.api.errors import response_for
 
+Refuse = Callable[[Request, Exception], Awaitable[Response]]
+
+
+async def refuse_plainly(_request: Request, failure: Exception) -> Response:
+    return response_for(failure)
+
 
 class Methods:
     """Answers OPTIONS, has GET answer HEAD, and takes a path with a trailing slash for the path."""
 
-    def __init__(self, app: ASGIApp, routes: Sequence[BaseRoute]) -> None:
+    def __init__(self, app: ASGIApp, routes: Sequence[BaseRoute], refuse: Refuse = refuse_plainly) -> None:
+        """`refuse` answers where a path is there for other methods alone."""
         self._app = app
         self._paths = Paths.of(routes)
+        self._refuse = refuse
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -33,7 +41,8 @@ class Methods:
             await self._answer_head(scope, receive, send)
         elif self._paths.refuses(scope["method"], path):
             refusal = HTTPException(405, headers={"Allow": ", ".join(self._paths.allowed_at(path))})
-            await response_for(refusal)(scope, receive, send)
+            answer = await self._refuse(Request(scope, receive), refusal)
+            await answer(scope, receive, send)
         else:
             await self._app(scope, receive, send)
 

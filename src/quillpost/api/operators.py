@@ -6,20 +6,26 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from quillpost.accounts.rules import Caller
-from quillpost.accounts.service import is_operator, tenant
 from quillpost.api.needs import Parts, Unit, caller_of
 from quillpost.database import Tx
 from quillpost.kit.errors import Forbidden
 
+NO_APPS = (
+    "A connected app never may do this, whoever connected it: use a personal access token of an operator's "
+    "account."
+)
 
-def operator(scope: str) -> Callable[[Caller, Parts], Caller]:
-    """An operator whose token has the scope. A token that is limited to a sub account is no operator's."""
 
-    def check(who: Annotated[Caller, Depends(caller_of)], parts: Parts) -> Caller:
+def operator(scope: str) -> Callable[[Caller], Caller]:
+    """An operator whose token has the scope. A token that is limited to a sub account is no operator's, nor
+    is a connected app's."""
+
+    def check(who: Annotated[Caller, Depends(caller_of)]) -> Caller:
         who.require(scope)
-        with parts.db.transaction(tenant(who)) as tx:
-            if who.sub_account_id is not None or not is_operator(tx, who.account_id):
-                raise Forbidden("Only an operator may do this: use a token of an operator's account.")
+        if who.grant_id is not None:
+            raise Forbidden(NO_APPS)
+        if not who.is_operator:
+            raise Forbidden("Only an operator may do this: use a token of an operator's account.")
         return who
 
     return check

@@ -98,6 +98,7 @@ def restore(file: BackupFile) -> None:
         _restore(settings, file, key_file, manifest)
     _say(f"Everything is as it was at {manifest.taken_at}: {_contents(manifest)}.")
     _say("What was handed to the printer since is not known any more: see Backups in docs/operate.md.")
+    _say("Everyone signs in anew. Tokens that were revoked since, and people who were removed, are back.")
     if found.verdict == "older":
         _say("It was written by an older release: run `quillpost migrate` next.")
 
@@ -154,6 +155,7 @@ def _restore(settings: Settings, file: Path, key_file: Path | None, manifest: ar
                 # Last, and in one transaction: once the database is there, everything is.
                 dump.load(binaries, ground.conninfo, archive.database_in(file))
                 dump.pass_by_given_out(ground.conninfo)
+                dump.end_sessions(ground.conninfo)
         except BaseException:
             for key in list(store.keys("")):
                 store.delete(key)

@@ -19,6 +19,7 @@ from quillpost.cli.findings import Finding
 from quillpost.cli.key_check import check_key
 from quillpost.cli.notice_checks import check_mail, check_notices, check_texts
 from quillpost.cli.outsider import DIRECT
+from quillpost.cli.people_checks import check_people, check_sign_in
 from quillpost.composition.studio import Studio
 from quillpost.database import Tx
 from quillpost.database.engine import administrator
@@ -70,6 +71,7 @@ def without_database(settings: wiring.Settings) -> Iterator[Finding]:
     yield check_files(settings)
     yield check_fonts(settings)
     yield check_port(settings)
+    yield check_sign_in(settings)
     yield from check_press(settings)
     yield from check_readiness(settings)
     yield from check_printer(settings)
@@ -255,6 +257,7 @@ def with_database(settings: wiring.Settings, conninfo: str, *, now: datetime) ->
             yield check_paused(tx)
             yield check_webhooks(tx)
             yield check_notices(tx, now=now)
+            yield check_people(tx, settings, now=now)
             yield check_addresses(tx)
     except sa.exc.DBAPIError as fault:
         reason = str(fault.orig).strip().splitlines()[0]

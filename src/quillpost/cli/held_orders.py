@@ -1,12 +1,13 @@
 """`quillpost print held`, `release` and `refuse`: orders that wait for a person's word."""
 
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
+from quillpost.accounts.audit import note_for_operators
 from quillpost.cli.opening import opened
 from quillpost.cli.print_words import MOST_LISTED, Machine, Mode, write
 from quillpost.database import Tx
@@ -57,7 +58,9 @@ def release(
     why = _plain(reason)
     with opened() as (_, parts), parts.db.work() as tx:
         world = _world_of(tx, parts, order)
-        verdicts.release(tx, world, order, operator_id=None, reason=why, now=parts.clock())
+        now = parts.clock()
+        verdicts.release(tx, world, order, operator_id=None, reason=why, now=now)
+        note_for_operators(tx, "order.released", about=_about(order, world, why), now=now)
     typer.echo(f"Order {order} is released.")
 
 
@@ -70,7 +73,9 @@ def refuse(
         raise Refused("Give a --reason: the sender reads it.")
     with opened() as (_, parts), parts.db.work() as tx:
         world = _world_of(tx, parts, order)
-        verdicts.refuse(tx, world, order, operator_id=None, reason=why, now=parts.clock())
+        now = parts.clock()
+        verdicts.refuse(tx, world, order, operator_id=None, reason=why, now=now)
+        note_for_operators(tx, "order.refused", about=_about(order, world, why), now=now)
     typer.echo(f"Order {order} is refused.")
 
 
@@ -80,6 +85,10 @@ def _world_of(tx: Tx, parts: Parts, order_id: int) -> World:
         return parts.worlds[read_order(tx, order_id).mode]
     except NotFound:
         raise Refused(f"There is no order {order_id}.") from None
+
+
+def _about(order_id: int, world: World, reason: str) -> dict[str, Any]:
+    return {"name": f"order {order_id}", "mode": world.mode, "reason": reason}
 
 
 def _plain(reason: str) -> str:

@@ -31,8 +31,11 @@ MODULES: Final[dict[str, dict[str, str]]] = {
         " e-mail.",
         "retention": "Show what is kept for how long, and how much is overdue.",
     },
+    "audit_log": {"audit": "Show the audit log of an account, the newest line first."},
     # Groups come after commands, as Typer has it.
-    "people": {"account": "Accounts.", "token": "Personal access tokens."},
+    "accounts": {"account": "Accounts."},
+    "people": {"people": "People who sign in."},
+    "tokens": {"token": "Personal access tokens."},
     "print_room": {"print": "The print room."},
     "tracking": {"tracking": "What the carrier has seen."},
     "leads": {"leads": "Addresses for radius searches."},

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, TaskProgressColumn, TextColumn
 from rich.progress import Progress as Bar
 
+from quillpost.accounts import audit
 from quillpost.accounts.rules import Caller
 from quillpost.accounts.service import find_account, tenant
 from quillpost.audience import export as exporting
@@ -95,6 +96,15 @@ def export_(
                 raise NotReady(f"There is no list {list_id}.") from None
         with ground.db.transaction(Tenant(found.account_id)) as tx:
             written = exporting.csv_file(tx, list_id)
+            audit.note(
+                tx,
+                found.account_id,
+                "list.exported",
+                audit.AT_THE_COMMAND_LINE,
+                about={"name": found.description, "id": found.id},
+                sub_account_id=found.sub_account_id,
+                now=ground.clock(),
+            )
         _write(file, exporting.chunks(written))
     typer.echo(f"{found.total_recipients:,} recipients: {file}")
 

@@ -1,77 +1,155 @@
-"""Accounts and their tokens."""
+"""People who sign in: invited, listed, helped when they are locked out, and removed."""
 
-import re
-import secrets
+from dataclasses import asdict
 from typing import Annotated, Literal
 
 import typer
+from rich.console import Console
+from rich.table import Table
 
 from quillpost.accounts import service
+from quillpost.accounts.audit import AT_THE_COMMAND_LINE
 from quillpost.cli.ground import standing
+from quillpost.cli.print_words import Machine, are_short, on_day, write
+from quillpost.footing import Footing
 from quillpost.kit.errors import Refused
-from quillpost.pricing import credit
-from quillpost.pricing.rules import dollars
+from quillpost.kit.times import iso
+from quillpost.people import emails, finding, invitations, members, resets, second_factor
+from quillpost.people.invitations import Invitation
+from quillpost.people.members import Member
+from quillpost.people.own_acts import note_own
+from quillpost.whereabouts import public_base
 
-AMOUNT = re.compile(r"(\d{1,9})(?:\.(\d{2}))?", re.ASCII)
+people = typer.Typer(help="People who sign in.", no_args_is_help=True)
 
-account = typer.Typer(help="Accounts.", no_args_is_help=True)
-token = typer.Typer(help="Personal access tokens.", no_args_is_help=True)
+Account = Annotated[str, typer.Option(help="The account's e-mail.")]
+Whom = Annotated[str, typer.Argument(metavar="EMAIL", help="The e-mail that they sign in with.")]
 
 
 def add_to(app: typer.Typer) -> None:
-    app.add_typer(account, name="account")
-    app.add_typer(token, name="token")
+    app.add_typer(people, name="people")
 
 
-@account.command("create")
-def create_account(
-    email: Annotated[str, typer.Option(help="Who it belongs to; one account an e-mail.")],
-    name: Annotated[str, typer.Option(help="The sender's name.")],
-    operator: Annotated[bool, typer.Option("--operator", help="May run the print room.")] = False,
+@people.command("invite")
+def invite(
+    account: Account,
+    email: Annotated[str, typer.Option(help="Whom to invite.")],
+    role: Annotated[
+        Literal["owner", "member", "operator"], typer.Option(help="What they are in the account.")
+    ],
+    sub_account: Annotated[int | None, typer.Option(help="Limit a member to this sub account.")] = None,
+    mail: Annotated[bool, typer.Option("--mail/--no-mail", help="Send them the link, too.")] = True,
 ) -> None:
-    """Open an account; prints its id."""
+    """Invite somebody into an account; prints the link alone, which is good for a week and once."""
     with standing() as ground, ground.db.work() as tx:
-        made = service.open_account(tx, email=email, name=name, is_operator=operator, now=ground.clock())
-    typer.echo(made)
-
-
-@account.command("credit")
-def add_credit(
-    email: Annotated[str, typer.Option(help="Whose account it is.")],
-    amount: Annotated[str, typer.Option(help="Dollars, such as 100.00.")],
-    withdraw: Annotated[bool, typer.Option("--withdraw", help="Take it out instead.")] = False,
-    note: Annotated[str | None, typer.Option(help="What it is for; kept in the ledger.")] = None,
-    key: Annotated[str | None, typer.Option(help="Names the payment: repeated, it happens once.")] = None,
-) -> None:
-    """Add to an account's credit for live mail; prints what it has then."""
-    cents = _cents(amount)
-    pay = credit.withdraw if withdraw else credit.deposit
-    with standing() as ground, ground.db.work() as tx:
-        account_id = service.find_account(tx, email)
-        has = pay(
-            tx, account_id, cents=cents, key=key or secrets.token_hex(16), note=note, now=ground.clock()
+        link = invitations.invite(
+            tx,
+            ground.sealer,
+            service.find_account(tx, account),
+            email=email,
+            role=role,
+            sub_account_id=sub_account,
+            actor=AT_THE_COMMAND_LINE,
+            base_url=public_base(ground.settings),
+            now=ground.clock(),
+            is_mailed=mail,
         )
-    typer.echo(dollars(has))
+    typer.echo(link)
 
 
-def _cents(amount: str) -> int:
-    parsed = AMOUNT.fullmatch(amount.strip())
-    cents = int(parsed[1]) * 100 + int(parsed[2] or 0) if parsed else 0
-    if cents == 0:
-        raise Refused("The amount must be dollars and cents above zero, such as 100.00.")
-    return cents
-
-
-@token.command("create")
-def create_token(
-    account: Annotated[str, typer.Option(help="The account's e-mail.")],
-    mode: Annotated[Literal["test", "live"], typer.Option(help="Testing mode, or real mail.")],
-    scopes: Annotated[str | None, typer.Option(help="With commas; everything when missing.")] = None,
-    name: Annotated[str, typer.Option(help="What it is for.")] = "command line",
-) -> None:
-    """Make a token; prints it alone, this once."""
-    wanted = [scope.strip() for scope in scopes.split(",")] if scopes else None
+@people.command("list")
+def list_people(account: Account, machine: Machine = False) -> None:
+    """List who is in an account and as what, and who is invited."""
     with standing() as ground, ground.db.work() as tx:
         account_id = service.find_account(tx, account)
-        made = service.mint_token(tx, account_id, mode=mode, name=name, scopes=wanted, now=ground.clock())
-    typer.echo(made)
+        inside = members.list_members(tx, account_id)
+        waiting = invitations.waiting(tx, account_id, now=ground.clock())
+    if machine:
+        write(
+            {"members": [_member(each) for each in inside], "invited": [_invited(each) for each in waiting]}
+        )
+    elif not inside and not waiting:
+        typer.echo("Nobody is in it: `quillpost people invite` brings somebody in.")
+    else:
+        Console(highlight=False, markup=False).print(_table(inside, waiting))
+
+
+@people.command("reset")
+def reset(email: Whom) -> None:
+    """Make a link by which somebody sets another password, and print it alone: for those who get no mail."""
+    with standing() as ground, ground.db.work() as tx:
+        person, now = finding.find_person(tx, email), ground.clock()
+        link = resets.link_for(tx, person, base_url=public_base(ground.settings), now=now)
+        about = {"email": emails.plain(email)}
+        note_own(tx, "password.reset_asked", AT_THE_COMMAND_LINE, whose=person, about=about, now=now)
+    typer.echo(link)
+
+
+@people.command("second-factor-off")
+def second_factor_off(email: Whom) -> None:
+    """Turn somebody's second factor off: for those who have lost their phone and their recovery codes."""
+    with standing() as ground, ground.db.work() as tx:
+        person = finding.find_person(tx, email)
+        if not finding.has_second_factor(tx, person):
+            raise Refused(f"{email} has no second factor.")
+        second_factor.turn_off(tx, person, AT_THE_COMMAND_LINE, now=ground.clock())
+    typer.echo(f"{email} signs in with the password alone now.")
+
+
+@people.command("remove")
+def remove(
+    account: Account,
+    email: Annotated[str, typer.Option(help="Whom to remove, or whose invitation to take back.")],
+) -> None:
+    """Remove somebody from an account, with their tokens and apps there; or take an invitation back."""
+    with standing() as ground:
+        typer.echo(_removed(ground, account, email))
+
+
+def _removed(ground: Footing, account: str, email: str) -> str:
+    now = ground.clock()
+    with ground.db.work() as tx:
+        account_id = service.find_account(tx, account)
+        for member in members.list_members(tx, account_id):
+            if member.email.lower() == email.strip().lower():
+                members.remove(tx, account_id, member.membership_id, AT_THE_COMMAND_LINE, now=now)
+                return f"{member.email} is no longer in the account."
+        for invited in invitations.waiting(tx, account_id, now=now):
+            if invited.email.lower() == email.strip().lower():
+                invitations.take_back(tx, account_id, invited.id, AT_THE_COMMAND_LINE, now=now)
+                return f"{invited.email} is no longer invited."
+    raise Refused(f"{email} is neither in the account {account} nor invited.")
+
+
+def _table(inside: list[Member], waiting: list[Invitation]) -> Table:
+    """Days alone, and what somebody is limited to under their role: a terminal is 80 letters wide, and
+    `--json` has the rest."""
+    table = Table(box=None, pad_edge=False)
+    known = [*(each.email for each in inside), *(each.email for each in waiting)]
+    table.add_column("e-mail", overflow="fold", no_wrap=are_short(known))
+    table.add_column("name", overflow="fold")
+    table.add_column("role", overflow="fold")
+    table.add_column("second factor", overflow="fold")
+    table.add_column("last seen", no_wrap=True)
+    for each in inside:
+        factor = "on" if each.has_second_factor else "off"
+        table.add_row(each.email, each.name, _role(each), factor, on_day(each.last_seen_at) or "not lately")
+    for invited in waiting:
+        until = f"invited until {on_day(invited.expires_at)}"
+        table.add_row(invited.email, until, _role(invited), "", "")
+    return table
+
+
+def _role(each: Member | Invitation) -> str:
+    """With the sub account's number: two may have one title."""
+    if each.sub_account_id is None:
+        return each.role
+    return f"{each.role}\nof {each.sub_account_title} ({each.sub_account_id})"
+
+
+def _member(each: Member) -> dict[str, object]:
+    return asdict(each) | {at: iso(getattr(each, at)) for at in ("last_seen_at", "created_at")}
+
+
+def _invited(each: Invitation) -> dict[str, object]:
+    return asdict(each) | {at: iso(getattr(each, at)) for at in ("created_at", "expires_at")}

@@ -1,6 +1,6 @@
 """`quillpost print`: the batches, how far they are, what is printed again."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Annotated, Any, Literal
@@ -10,13 +10,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from quillpost.accounts.audit import note_for_operators
 from quillpost.cli import held_orders
 from quillpost.cli.opening import opened
 from quillpost.cli.print_words import MOST_LISTED, Machine, Mode, counted, write
 from quillpost.database import Tx
 from quillpost.fulfilment import marking, print_room, production
 from quillpost.fulfilment.marking import Marked, Pieces, Spoiled
-from quillpost.fulfilment.print_room import Reprinted
+from quillpost.fulfilment.print_room import Deed, Reprinted, Told
 from quillpost.fulfilment.rules import batch_of, reference
 from quillpost.fulfilment.shown import (
     BatchFilter,
@@ -134,7 +135,8 @@ def mark(
     def deed(parts: Parts, found: Batch) -> str:
         now = parts.clock()
         when = at.replace(tzinfo=UTC) if at is not None and at.tzinfo is None else at
-        done = marking.mark(parts.db, found.id, status, at=when, spoiled=spoiled, now=now)
+        noted = _noted("batch.marked", _about(found) | {"status": status}, now)
+        done = marking.mark(parts.db, found.id, status, at=when, spoiled=spoiled, noted=noted, now=now)
         if status == "spoiled":
             return _spoiled_line(found, done)
         return f"{reference(found.id)} is marked {status}."
@@ -155,8 +157,9 @@ def reprint(
     wanted = Pieces(positions=piece or (), first=first, last=last, item_ids=item or ())
 
     def deed(parts: Parts, found: Batch) -> str:
-        world = parts.worlds[found.mode]
-        made = marking.reprint(parts.db, world, found.id, wanted, reason=reason, now=parts.clock())
+        world, now = parts.worlds[found.mode], parts.clock()
+        noted = _noted("batch.reprinted", _about(found) | {"reason": reason}, now)
+        made = marking.reprint(parts.db, world, found.id, wanted, reason=reason, noted=noted, now=now)
         told = f"Printed again in {reference(made.batch_id)}: {counted(made.pieces, 'piece')}."
         return "\n".join([told, *_left_out_lines(made)])
 
@@ -177,7 +180,8 @@ def retry(
     """Take a batch's present step again, now: it was given up, or waits for its time."""
 
     def deed(parts: Parts, found: Batch) -> str:
-        print_room.retry(parts.db, found.id, anew=anew)
+        noted = _noted("batch.retried", _about(found) | {"anew": anew}, parts.clock())
+        print_room.retry(parts.db, found.id, anew=anew, noted=noted)
         return f"{reference(found.id)} is {'offered anew' if anew else 'tried again'}."
 
     _do(batch, deed)
@@ -205,7 +209,9 @@ def rush(
     """Let orders go before the others, and without waiting for the cut-off."""
     with opened() as (_, parts):
         try:
-            rushed = print_room.rush(parts.db, mode, orders, operator_id=None, now=parts.clock())
+            now = parts.clock()
+            noted = _counted("orders.rushed", mode, now)
+            rushed = print_room.rush(parts.db, mode, orders, operator_id=None, noted=noted, now=now)
         except Refused as fault:
             raise Refused(f"{fault.message.removesuffix('.')} in {mode} mode.") from None
     typer.echo(f"Rushed: {', '.join(map(str, rushed)) or 'none, they are in batches or rushed already'}.")
@@ -215,7 +221,8 @@ def rush(
 def pool(mode: Mode = "live") -> None:
     """Make batches of what waits, without waiting for the cut-off."""
     with opened() as (_, parts):
-        early = print_room.pool_now(parts.db, mode, now=parts.clock())
+        now = parts.clock()
+        early = print_room.pool_now(parts.db, mode, noted=_counted("orders.pooled", mode, now), now=now)
     typer.echo(f"No longer waiting for the cut-off: {counted(early, 'order')}.")
 
 
@@ -225,6 +232,20 @@ def _do(batch: str, deed: Callable[[Parts, Batch], str]) -> None:
         with parts.db.work() as tx:
             found = _find(tx, batch)
         typer.echo(deed(parts, found))
+
+
+def _about(batch: Batch) -> dict[str, Any]:
+    return {"name": reference(batch.id), "mode": batch.mode}
+
+
+def _noted(act: str, about: Mapping[str, Any], now: datetime) -> Deed:
+    return lambda tx: note_for_operators(tx, act, about=about, now=now)
+
+
+def _counted(act: str, mode: str, now: datetime) -> Told:
+    return lambda tx, how_many: note_for_operators(
+        tx, act, about={"mode": mode, "how_many": how_many}, now=now
+    )
 
 
 def _spoiled_line(batch: Batch, done: Marked) -> str:

@@ -3,7 +3,7 @@
 import json
 import re
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +11,20 @@ import sqlalchemy as sa
 from rich.console import Console
 
 from quillpost import wiring
+from quillpost.accounts import audit
 from quillpost.accounts import service as accounts
+from quillpost.accounts.minting import insert_token
+from quillpost.database import Tx
 from quillpost.database.event_tables import webhooks as webhooks_table
+from quillpost.database.people_tables import memberships
 from quillpost.kit.sealing import SealBroken
-from quillpost.outbound import own_place
 from quillpost.parts import Parts
+from quillpost.people import invitations
 from quillpost.webhooks import service as webhooks
 from quillpost.webhooks import store
+from quillpost.whereabouts import own_place
 
-EMAIL, NAME = "you@example.com", "First Account"
+EMAIL, NAME, FIRST = "you@example.com", "First Account", "first steps"
 DESCRIPTION = "Receiver page"
 RECEIVER = re.compile(r"/receiver/[0-9a-f]{24}/hook$")
 
@@ -53,6 +58,8 @@ class Welcome:
     base_url: str
     token: str
     receiver_url: str
+    join_url: str | None = field(default=None, compare=False)
+    """Where the first person sets a password, once; None: somebody has."""
 
     @property
     def curl(self) -> str:
@@ -78,6 +85,10 @@ class Welcome:
         out.print("[bold]Quillpost is running.[/] Ctrl-C stops it; everything is kept.")
         out.print()
         out.print(f"  Open         {self.base_url}")
+        if self.join_url is None:
+            out.print(f"  Sign in      {self.base_url}/sign-in")
+        else:
+            out.print(f"  Set password {self.join_url}")
         out.print(f"  API docs     {self.base_url}/docs")
         out.print(f"  Test token   {self.token}")
         out.print(f"  Watch events {self.receiver_url}")
@@ -93,14 +104,15 @@ class Welcome:
 
 
 def prepare_welcome(settings: wiring.Settings, conninfo: str) -> Welcome:
-    """Create what is missing; the same account, token and receiver on every later start."""
+    """Create what is missing; the same account, token and receiver on every later start. Until somebody has
+    joined the account, each start has a link for that."""
     parts = wiring.build(settings, conninfo)
     try:
         token = _token(settings.home.absolute() / "first-token", parts)
         page = f"/receiver/{parts.receiver_key}"
         host, port = own_place(settings)
         _subscribe(parts, token, f"http://{host}:{port}{page}/hook")
-        return Welcome(parts.base_url, token, parts.base_url + page)
+        return Welcome(parts.base_url, token, parts.base_url + page, _link_to_join(parts))
     finally:
         parts.db.close()
 
@@ -112,24 +124,53 @@ def _token(kept: Path, parts: Parts) -> str:
         if _is_good(parts, token):
             return token
     with parts.db.work() as tx:
-        found = tx.execute(sa.text("select id from accounts where email = :e"), {"e": EMAIL}).scalar()
-        account_id = found or accounts.open_account(
-            tx, email=EMAIL, name=NAME, is_operator=True, now=parts.clock()
-        )
-        token = accounts.mint_token(tx, account_id, mode="test", name="first steps", now=parts.clock())
+        account_id = _account(tx, parts)
+        made, token = insert_token(tx, account_id, name=FIRST, mode="test", scopes=None, now=parts.clock())
+        about = {"id": made, "name": FIRST, "mode": "test"}
+        audit.note(tx, account_id, "token.created", audit.AT_THE_COMMAND_LINE, about=about, now=parts.clock())
     kept.touch(mode=0o600)
     kept.write_text(token + "\n")
     return token
 
 
+def _account(tx: Tx, parts: Parts) -> int:
+    found = tx.execute(sa.text("select id from accounts where email = :e"), {"e": EMAIL}).scalar()
+    if found is not None:
+        return int(found)
+    made = accounts.open_account(tx, email=EMAIL, name=NAME, is_operator=True, now=parts.clock())
+    about = {"name": NAME, "email": EMAIL}
+    audit.note(tx, made, "account.created", audit.AT_THE_COMMAND_LINE, about=about, now=parts.clock())
+    return made
+
+
+def _link_to_join(parts: Parts) -> str | None:
+    """An invitation for whoever reads the terminal; an earlier one ends with it."""
+    with parts.db.work() as tx:
+        account_id = _account(tx, parts)
+        if tx.execute(sa.select(memberships.c.id).where(memberships.c.account_id == account_id)).first():
+            return None
+        return invitations.invite(
+            tx,
+            parts.sealer,
+            account_id,
+            email=EMAIL,
+            role="owner",
+            sub_account_id=None,
+            actor=audit.AT_THE_COMMAND_LINE,
+            base_url=parts.base_url,
+            now=parts.clock(),
+            is_mailed=False,
+        )
+
+
 def _is_good(parts: Parts, token: str) -> bool:
-    return accounts.is_operator_token(parts.db, token)
+    return accounts.is_operator_token(parts.db, token, now=parts.clock())
 
 
 def _subscribe(parts: Parts, token: str, url: str) -> None:
     """One subscription of the receiver page, to where it is now: of earlier ones, for another port or under
     another key, the first that still can be signed for moves along, and the others end."""
-    who, _ = accounts.authenticate(parts.db, token, limit=parts.limits.calls_a_minute)
+    who, _ = accounts.authenticate(parts.db, token, limit=parts.limits.calls_a_minute, now=parts.clock())
     with parts.db.transaction(accounts.tenant(who)) as tx:
         rows = tx.execute(sa.select(webhooks_table).where(webhooks_table.c.description == DESCRIPTION))
         ours = sorted((row for row in rows if RECEIVER.search(row.url)), key=lambda row: row.url != url)

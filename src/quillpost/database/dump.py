@@ -54,6 +54,19 @@ PASS_BY_SERIALS = f"""
     end $$
 """
 
+# Who was signed in when the backup was made may have signed out since, or been shown the door. With a session
+# go the tokens of its pages.
+END_SESSIONS = """
+    do $$
+    begin
+        if to_regclass('sessions') is not null then
+            delete from sessions;
+            delete from password_resets;
+            delete from oauth_codes;
+        end if;
+    end $$
+"""
+
 HAS_RELATIONS = """
     select exists (
         select from pg_class c join pg_namespace n on n.oid = c.relnamespace
@@ -137,6 +150,13 @@ def pass_by_given_out(conninfo: str) -> None:
         connection.execute(f"set local role {OWNER}")
         connection.execute(PASS_BY_BATCHES)
         connection.execute(PASS_BY_SERIALS)
+
+
+def end_sessions(conninfo: str) -> None:
+    """Nobody is signed in to a restored service, and no link that sets a password is good any more."""
+    with psycopg.connect(conninfo, connect_timeout=5) as connection:
+        connection.execute(f"set local role {OWNER}")
+        connection.execute(END_SESSIONS)
 
 
 @contextmanager

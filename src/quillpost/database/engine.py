@@ -1,8 +1,9 @@
 """Connections to PostgreSQL, each born in the role it works in."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import psycopg
 import sqlalchemy as sa
@@ -43,6 +44,7 @@ class Database:
         app_conninfo = as_role(conninfo, "quillpost_app", own_login=own_logins)
         self._app = _engine(app_conninfo, connections=connections)
         self._worker = _engine(self.worker_conninfo, connections=connections)
+        self._at_once = self._app.execution_options(isolation_level="AUTOCOMMIT")
 
     @contextmanager
     def transaction(self, who: Tenant) -> Iterator[Tx]:
@@ -63,6 +65,12 @@ class Database:
         """A transaction before anyone is known: it sees no tenant's row."""
         with _begun(self._app) as tx:
             yield tx
+
+    def at_once(self, statement: sa.TextClause, values: Mapping[str, object]) -> sa.Row[Any] | None:
+        """The same for one statement, which is a transaction by itself: begun and committed by no word of its
+        own. Its first row."""
+        with _begun(self._at_once) as tx:
+            return tx.execute(statement, values).first()
 
     @contextmanager
     def work(self) -> Iterator[Tx]:

@@ -129,6 +129,8 @@ notices = sa.Table(
     *maybe("error"),
     column("created_at", Moment),
     *maybe("sent_at", kind=Moment),
+    *maybe("secret_sealed", kind=BYTEA()),
+    *maybe("ends_at", kind=Moment),
 )
 
 scan_news = sa.Table(

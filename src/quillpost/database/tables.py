@@ -83,6 +83,8 @@ tokens = sa.Table(
     *maybe("scopes", kind=ARRAY(sa.Text())),
     column("created_at", Moment),
     *maybe("last_used_at", "expires_at", "revoked_at", kind=Moment),
+    *maybe("person_id", "grant_id", "session_id", kind=Big),
+    *maybe("hint"),
 )
 
 mailing_lists = sa.Table(

@@ -77,9 +77,9 @@ def ready(parts: OurParts) -> Response:
 
 @router.get("/metrics", summary="Prometheus metrics", include_in_schema=False)
 def metrics(parts: OurParts, authorization: Annotated[str, Header()] = "") -> Response:
-    """For an operator: the metrics token, or an operator account's own token."""
+    """For an operator: the metrics token, or an operator account's own (no app's, none of a sub account)."""
     token = authorization.removeprefix("Bearer ").strip()
-    if not _is_metrics_token(parts, token) and not is_operator_token(parts.db, token):
+    if not _is_metrics_token(parts, token) and not is_operator_token(parts.db, token, now=parts.clock()):
         raise Unauthenticated
     with parts.db.work() as tx:
         for name, value in tx.execute(BACKLOG).one()._mapping.items():

@@ -13,7 +13,6 @@ from typing import Annotated, Any
 import sqlalchemy as sa
 from fastapi import APIRouter, Depends, Query, Request, Response
 
-from quillpost import pages
 from quillpost.api.answers import answer
 from quillpost.api.errors import WrongBody
 from quillpost.api.needs import parts_of
@@ -26,6 +25,8 @@ from quillpost.kit.sealing import SealBroken
 from quillpost.kit.times import iso
 from quillpost.pages.curl import curl
 from quillpost.parts import Parts
+from quillpost.reception.show import show
+from quillpost.reception.visits import MaybeReader
 from quillpost.webhooks.service import unseal
 
 MOST_KEPT = 500
@@ -86,16 +87,15 @@ def take_event(
 
 
 @router.get("")
-def show_receiver(request: Request, key: str, parts: OurParts) -> Response:
+def show_receiver(request: Request, key: str, parts: OurParts, who: MaybeReader) -> Response:
     """The page on which events arrive."""
-    return pages.page(
-        pages.text_of(
-            "receiver.html",
-            events_path=f"/receiver/{key}/events",
-            curl=curl("POST", f"{parts.base_url}/api/v2/send/postcard", EXAMPLE),
-            most=MOST_KEPT,
-            release=request.app.state.release,
-        )
+    return show(
+        request,
+        "receiver.html",
+        who=who,
+        events_path=f"/receiver/{key}/events",
+        curl=curl("POST", f"{parts.base_url}/api/v2/send/postcard", EXAMPLE),
+        most=MOST_KEPT,
     )
 
 

@@ -18,7 +18,7 @@ from quillpost import pages
 from quillpost.accounts import service as accounts
 from quillpost.accounts.rules import network_of
 from quillpost.api.answers import answer
-from quillpost.api.envelope import CALLERS_ID, SECURITY
+from quillpost.api.envelope import SECURITY, is_callers_id
 from quillpost.kit.errors import NotFound, Unavailable
 from quillpost.kit.metrics import REQUEST_SECONDS, REQUESTS
 from quillpost.parts import Parts
@@ -180,7 +180,7 @@ def _heard(headers: Iterable[tuple[bytes, bytes]]) -> tuple[str, bytes, dict[str
             agent = value.decode("latin-1")
         elif name in _HINTS:
             hints[_HINTS[name]] = value.decode("latin-1")
-        elif name == REQUEST_ID and CALLERS_ID.fullmatch(value.decode("latin-1")):
+        elif name == REQUEST_ID and is_callers_id(value.decode("latin-1")):
             request_id = value
     return agent, request_id or _new_request_id(), hints
 

@@ -11,7 +11,7 @@ from typing import Literal
 from quillpost.database import Database, Tx
 from quillpost.fulfilment import print_room, store
 from quillpost.fulfilment.paper import find_paper
-from quillpost.fulfilment.print_room import Reprinted
+from quillpost.fulfilment.print_room import Deed, Reprinted, nothing_more
 from quillpost.fulfilment.shown import find_batch, items_at, positions_of
 from quillpost.fulfilment.store import Batch
 from quillpost.kit.errors import Invalid
@@ -59,9 +59,11 @@ def mark(
     spoiled: Sequence[Spoiled] = (),
     mode: str | None = None,
     by_partner: bool = False,
+    noted: Deed = nothing_more,
     now: datetime,
 ) -> Marked:
-    """Take down how far the batch is; `mode`, only if it is of that mode.
+    """Take down how far the batch is; `mode`, only if it is of that mode. What is `noted` about it is
+    written in the same transaction, unless it was known.
 
     A person is told of a spoiled piece that the carrier has seen, or that was reprinted since. What a partner
     says of it is passed over: refused, the rest of its call would be lost with it.
@@ -81,6 +83,8 @@ def mark(
             spoiled=found,
         )
         failed = print_room.take(tx, batch, progress, now=now)
+        if failed or store.read_batch(tx, batch_id) != batch:
+            noted(tx)
     return Marked(failed, len(found) - failed)
 
 
@@ -139,6 +143,7 @@ def reprint(
     pieces: Pieces,
     *,
     reason: str,
+    noted: Deed = nothing_more,
     now: datetime,
 ) -> Reprinted:
     """Print these pieces again; all of them must be in the batch."""
@@ -147,7 +152,7 @@ def reprint(
     with db.work() as tx:
         find_batch(tx, batch_id, mode=world.mode)
         positions = _positions(tx, batch_id, pieces)
-    return print_room.reprint(db, world, batch_id, positions=positions, reason=reason, now=now)
+    return print_room.reprint(db, world, batch_id, positions=positions, reason=reason, noted=noted, now=now)
 
 
 def _positions(tx: Tx, batch_id: int, pieces: Pieces) -> list[int]:

@@ -1,6 +1,6 @@
 """What the print room says and asks: how far a batch is, what is spoiled, what is printed again."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -24,6 +24,22 @@ log = structlog.get_logger(__name__)
 
 TRACK = "tracking.poll"
 SPOILED = "Spoiled in printing"
+
+Deed = Callable[[Tx], None]
+"""What is written besides, in the transaction of something that was done."""
+
+
+Told = Callable[[Tx, int], None]
+"""The same where something was done to so many."""
+
+
+def nothing_more(_tx: Tx) -> None:
+    """Where nobody keeps a log of it."""
+
+
+def nothing_to_tell(_tx: Tx, _how_many: int) -> None:
+    """The same."""
+
 
 _NOWHERE = "cast(null as date) as day, cast(null as text) as place, false as inferred"
 
@@ -169,6 +185,7 @@ def reprint(
     positions: Sequence[int] = (),
     item_ids: Sequence[int] = (),
     reason: str,
+    noted: Deed = nothing_more,
     now: datetime,
 ) -> Reprinted:
     """Print pieces of the batch again, under new barcodes, in a batch of their own; the old ones are void."""
@@ -207,11 +224,12 @@ def reprint(
                 " reprinted already."
             )
         book(tx, COMPOSE, made.batch_id, is_urgent=True)
+        noted(tx)
     log.info("batch.reprinted", batch=batch_id, anew=made.batch_id, pieces=made.pieces, reason=reason)
     return Reprinted(made.batch_id, made.pieces, left_out)
 
 
-def retry(db: Database, batch_id: int, *, anew: bool = False) -> None:
+def retry(db: Database, batch_id: int, *, anew: bool = False, noted: Deed = nothing_more) -> None:
     """Take the batch's present step again, now: it was given up, or waits for its time.
 
     `anew`: the partner to whom it was offered does not have it, as only a person can know. It is offered to
@@ -226,10 +244,17 @@ def retry(db: Database, batch_id: int, *, anew: bool = False) -> None:
             _take_back(tx, batch)
         jobs.forget(tx, step, batch_id=batch_id)
         book(tx, step, batch_id, is_urgent=True)
+        noted(tx)
 
 
 def rush(
-    db: Database, mode: str, order_ids: Sequence[int], *, operator_id: int | None, now: datetime
+    db: Database,
+    mode: str,
+    order_ids: Sequence[int],
+    *,
+    operator_id: int | None,
+    noted: Told = nothing_to_tell,
+    now: datetime,
 ) -> list[int]:
     """Let these orders go before the others, and without waiting for the cut-off; those that still could."""
     with db.work() as tx:
@@ -258,16 +283,19 @@ def rush(
                 verdict="rushed", reasons=[], reason="", operator_id=operator_id, at=now
             )
             tx.execute(said, [{"account_id": row.account_id, "order_id": row.id} for row in rushed])
+            noted(tx, len(rushed))
         jobs.wake(tx, POOL, at=now)
     return sorted(row.id for row in rushed)
 
 
-def pool_now(db: Database, mode: str, *, now: datetime) -> int:
+def pool_now(db: Database, mode: str, *, noted: Told = nothing_to_tell, now: datetime) -> int:
     """Do not wait for the cut-off today; how many orders that brings forward. None goes before it is due."""
     with db.work() as tx:
-        early = tx.execute(POOL_EARLY, {"mode": mode, "now": now})
+        early = tx.execute(POOL_EARLY, {"mode": mode, "now": now}).rowcount
+        if early:
+            noted(tx, early)
         jobs.wake(tx, POOL, at=now)
-    return early.rowcount
+    return early
 
 
 def _take_back(tx: Tx, batch: store.Batch) -> None:

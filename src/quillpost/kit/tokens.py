@@ -1,16 +1,22 @@
-"""Personal access tokens and short codes: how they look, never where they are kept.
+"""Tokens, other secrets and short codes: how they look, never where they are kept.
 
-A token is `qp_test_` or `qp_live_`, its random part in base 62, and a checksum over all of that.
-The prefix lets secret scanners find a leaked token; the checksum keeps garbage off the database.
+A token is `qp_test_` or `qp_live_`, its random part in base 62, and a checksum over all of that. Others are
+made alike: `qp_refresh_`, say. The prefix lets secret scanners find one that leaked, and lets us hide it
+where it does not belong; the checksum keeps garbage off the database.
 """
 
 import hashlib
 import re
 import string
 import zlib
-from typing import Literal
+from typing import Literal, get_args
 
 Mode = Literal["test", "live"]
+Kind = Literal[
+    "test", "live", "refresh", "code", "secret", "session", "visitor", "known", "invitation", "reset"
+]
+"""What a secret is for: a token in its mode; an app's refresh token, code or client secret; a browser's
+cookies; the links by which somebody joins, or sets another password."""
 
 TOKEN_BYTES = range(24, 65)
 LEAST_CODE_BYTES = 16
@@ -25,32 +31,65 @@ SPECIMEN_CODE = "PREVIEW0"
 
 CHECKSUM_LENGTH = 6  # 62 ** 6 > 2 ** 32
 PATTERN = re.compile(
-    r"(?P<checked>qp_(?P<mode>test|live)_[0-9A-Za-z]{33,86})"  # 24 to 64 bytes in base 62
+    rf"(?P<checked>qp_(?P<kind>{'|'.join(get_args(Kind))})_[0-9A-Za-z]{{33,86}})"  # 24 to 64 bytes in base 62
     rf"(?P<checksum>[0-9A-Za-z]{{{CHECKSUM_LENGTH}}})"
 )
+HINT_LENGTH = 4
+# Whatever begins as a secret is hidden as one, mistyped or cut off though it may be.
+SECRET = re.compile(rf"(qp_(?:{'|'.join(get_args(Kind))})_)[0-9A-Za-z]{{8,}}")
+HIDDEN = r"\1[hidden]"
 
 
-def mint(mode: Mode, randomness: bytes) -> str:
-    """A new token; `randomness` is 24 to 64 bytes that nobody else can guess."""
+def mint(kind: Kind, randomness: bytes) -> str:
+    """A new secret; `randomness` is 24 to 64 bytes that nobody else can guess."""
     if len(randomness) not in TOKEN_BYTES:
         raise ValueError("A token is made of 24 to 64 random bytes.")
     # Padded to the width of the largest value, so that a token's length tells nothing.
     width = len(_written(256 ** len(randomness) - 1, BASE62))
-    checked = f"qp_{mode}_{_written(int.from_bytes(randomness), BASE62).rjust(width, BASE62[0])}"
+    checked = f"qp_{kind}_{_written(int.from_bytes(randomness), BASE62).rjust(width, BASE62[0])}"
     return checked + _checksum(checked)
+
+
+def is_of_kind(secret: str, kind: Kind) -> bool:
+    """Whether we may have minted it for this."""
+    return _kind_of(secret) == kind
+
+
+def randomness_of(secret: str, how_many: int) -> bytes | None:
+    """The bytes that a secret was minted from; None where it was made of more than so many."""
+    number = 0
+    for letter in secret.rpartition("_")[2][:-CHECKSUM_LENGTH]:
+        number = number * len(BASE62) + BASE62.index(letter)
+    return number.to_bytes(how_many) if number < 256**how_many else None
 
 
 def mode_of(token: str) -> Mode | None:
     """The token's mode, or None for anything that we cannot have minted."""
-    parts = PATTERN.fullmatch(token)
-    if parts is None or _checksum(parts["checked"]) != parts["checksum"]:
-        return None
-    return "test" if parts["mode"] == "test" else "live"
+    kind = _kind_of(token)
+    return kind if kind in ("test", "live") else None
 
 
 def looks_valid(token: str) -> bool:
     """Whether it is worth a look in the database."""
     return mode_of(token) is not None
+
+
+def hint_of(secret: str) -> str:
+    """Its last letters, by which its owner tells it from others."""
+    return secret[-HINT_LENGTH:]
+
+
+def hide_secrets(text: str) -> str:
+    """The same without any secret of ours, for logs and errors."""
+    return SECRET.sub(HIDDEN, text) if "qp_" in text else text
+
+
+def _kind_of(secret: str) -> Kind | None:
+    parts = PATTERN.fullmatch(secret)
+    if parts is None or _checksum(parts["checked"]) != parts["checksum"]:
+        return None
+    kind: Kind = parts["kind"]  # type: ignore[assignment]
+    return kind
 
 
 def digest(token: str) -> bytes:

@@ -11,15 +11,18 @@ from quillpost.ports import Message
 
 LONGEST_SUBJECT = 150
 TEST = "This is about testing mode: nothing was printed or mailed."
+PLACE = "{link}"
 
 LinkTo = Callable[[Reader], str]
 """Where a reader says that they want to hear no more."""
 
 
-def compose(notice: Claimed, *, link_to: LinkTo, now: datetime) -> Message:
+def compose(notice: Claimed, *, link_to: LinkTo, secret: str | None = None, now: datetime) -> Message:
+    """`secret` is what `{link}` in the words stands for, where the notice has one."""
+    words = notice.words if secret is None else notice.words.replace(PLACE, secret)
     is_test = notice.mode == "test"
     if notice.channel == "text":
-        words = f"Test: {notice.words}" if is_test else notice.words
+        words = f"Test: {words}" if is_test else words
         number = notice.address.removesuffix(rules.TEXT_SUFFIX)
         return Message(notice.key, number, notice.subject, as_text_message(words), now)
     title = one_line(notice.subject, most=LONGEST_SUBJECT)
@@ -31,9 +34,9 @@ def compose(notice: Claimed, *, link_to: LinkTo, now: datetime) -> Message:
         key=notice.key,
         to=notice.address,
         subject=f"[Test] {title}" if is_test else title,
-        text=f"{notice.words.strip()}\n\n-- \n" + "\n".join(ends) + "\n",
+        text=f"{words.strip()}\n\n-- \n" + "\n".join(ends) + "\n",
         at=now,
-        html=markup.page(title, notice.words, footer, unsubscribe=link),
+        html=markup.page(title, words, footer, unsubscribe=link),
         unsubscribe=link,
     )
 
@@ -42,4 +45,6 @@ def _reason(notice: Claimed) -> str:
     name = one_line(notice.account_name, most=LONGEST_SUBJECT)
     if notice.kind == rules.SCANS:
         return f"You get this because {name} has named your address to be told of scans."
+    if notice.kind == rules.PEOPLE:
+        return "You get this because you sign in to Quillpost with this address, or are invited to."
     return f"You get this because your address is that of the account {name}."

@@ -160,7 +160,8 @@ class Courier:
         failure: Exception | None = None
         again: datetime | None = None
         try:
-            message = compose(notice, link_to=self._link_to, now=self._clock())
+            secret = self._secret_of(notice)
+            message = compose(notice, link_to=self._link_to, secret=secret, now=self._clock())
             await self._attempt(line.notifier, message)
         except NotifierDown as down:
             failure, again = down, line.is_down(_without(notice.address, str(down)), self._clock())
@@ -207,6 +208,11 @@ class Courier:
                 outbox.record_failure(tx, notice, error=str(failure), next_at=again)
         # The reason stays in the database: another server's words may hold the address.
         log.info("notice.attempted", notice=notice.id, outcome=type(failure).__name__ if failure else "sent")
+
+    def _secret_of(self, notice: Claimed) -> str | None:
+        if notice.secret_sealed is None:
+            return None
+        return self._sealer.open(notice.secret_sealed, context=outbox.context_of(notice.key)).decode()
 
     def _link_to(self, reader: Reader) -> str:
         return f"{self._base_url}/unsubscribe/{refusals.token_of(self._sealer, reader)}"

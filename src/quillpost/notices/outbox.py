@@ -15,33 +15,39 @@ from quillpost.notices.rules import Channel
 
 LONGEST_ERROR = 500
 NOT_REACHED = "It could not be sent for days."
+TOO_LATE = "It could not be sent before the link in it was over."
 
 # The lease and the back-off are one column: whoever dies with a notice in hand leaves it to the next. One to
-# somebody who has refused since it was posted is not sent any more.
+# somebody who has refused since it was posted is not sent any more, nor is one that is over by now.
 CLAIM = sa.text(
     """
     with due as (
         select n.id,
-               n.kind = :scans and exists (
-                   select 1 from notice_refusals r
-                    where r.account_id = n.account_id and r.address = lower(n.address)) as is_refused
+               case when n.kind = :scans and exists (
+                        select 1 from notice_refusals r
+                         where r.account_id = n.account_id and r.address = lower(n.address)) then 'unwanted'
+                    when n.ends_at <= :now then 'failed'
+                    else 'pending' end as becomes
           from notices n
          where n.status = 'pending' and n.channel = :channel and n.next_at <= :now
          order by n.next_at, n.id limit :most
            for update skip locked)
     update notices n
-       set status = case when d.is_refused then 'unwanted' else 'pending' end,
-           next_at = case when not d.is_refused then cast(:lease as timestamptz) end,
-           attempts = n.attempts + case when d.is_refused then 0 else 1 end
+       set status = d.becomes,
+           next_at = case when d.becomes = 'pending' then cast(:lease as timestamptz) end,
+           attempts = n.attempts + case when d.becomes = 'pending' then 1 else 0 end,
+           secret_sealed = case when d.becomes = 'pending' then n.secret_sealed end,
+           error = case when d.becomes = 'failed' then :too_late else n.error end
       from due d join notices m on m.id = d.id join accounts a on a.id = m.account_id
      where n.id = d.id
     returning n.id, n.status, n.attempts, n.account_id, a.name as account_name, n.mode, n.key, n.kind,
-              n.channel, n.address, n.subject, n.words
+              n.channel, n.address, n.subject, n.words, n.secret_sealed
     """
 )
 GIVE_UP = sa.text(
     """
-    update notices set status = 'failed', next_at = null, error = coalesce(error, :error)
+    update notices
+       set status = 'failed', next_at = null, error = coalesce(error, :error), secret_sealed = null
      where status = 'pending' and created_at < :before
     """
 )
@@ -49,7 +55,7 @@ GIVE_UP = sa.text(
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """A notice in hand; `attempts` counts this one."""
+    """A notice in hand; `attempts` counts this one. `secret_sealed` is what takes the place of `{link}`."""
 
     id: int
     attempts: int
@@ -62,6 +68,7 @@ class Claimed:
     address: str
     subject: str
     words: str
+    secret_sealed: bytes | None = None
 
 
 def post(
@@ -110,16 +117,66 @@ def post_all(tx: Tx, several: Sequence[dict[str, Any]], *, now: datetime) -> Non
         tx.execute(insert(notices).values(rows).on_conflict_do_nothing(index_elements=["key"]))
 
 
+def post_to_person(
+    tx: Tx,
+    whom: sa.Select[tuple[int, str]],
+    *,
+    key: str,
+    subject: str,
+    words: str,
+    secret_sealed: bytes | None = None,
+    ends_at: datetime | None = None,
+    now: datetime,
+) -> None:
+    """A mail to somebody about how they sign in: `whom` finds the account through which we know them, and
+    their address. Where it finds nobody, nobody is told, with as much work. The secret, sealed for
+    `context_of(key)`, is forgotten as soon as the mail is sent, or will never be: from `ends_at` on it is not
+    sent any more."""
+    found = whom.limit(1).subquery()
+    fixed = {
+        "mode": "live",
+        "key": key,
+        "kind": rules.PEOPLE,
+        "channel": "mail",
+        "subject": subject,
+        "words": words,
+        "status": "pending",
+        "attempts": 0,
+        "next_at": now,
+        "created_at": now,
+        "secret_sealed": secret_sealed,
+        "ends_at": ends_at,
+    }
+    values = [sa.literal(value, notices.c[name].type) for name, value in fixed.items()]
+    tx.execute(
+        insert(notices)
+        .from_select(["account_id", "address", *fixed], sa.select(*found.c, *values))
+        .on_conflict_do_nothing(index_elements=["key"])
+    )
+
+
+def context_of(key: str) -> str:
+    """What a notice's secret is sealed for: it opens in no other."""
+    return f"notices:{key}:secret"
+
+
 def claim(tx: Tx, channel: Channel, *, most: int, lease: datetime, now: datetime) -> list[Claimed]:
     """Those that are due, the oldest first, for us alone until the lease ends."""
-    asked = {"channel": channel, "most": most, "lease": lease, "now": now, "scans": rules.SCANS}
+    asked = {
+        "channel": channel,
+        "most": most,
+        "lease": lease,
+        "now": now,
+        "scans": rules.SCANS,
+        "too_late": TOO_LATE,
+    }
     rows = [row._asdict() for row in tx.execute(CLAIM, asked)]
     taken = [row for row in rows if row.pop("status") == "pending"]
     return sorted((Claimed(**row) for row in taken), key=lambda each: each.id)
 
 
 def record_sent(tx: Tx, notice: Claimed, *, now: datetime) -> None:
-    _record(tx, notice, status="sent", sent_at=now, next_at=None, error=None)
+    _record(tx, notice, status="sent", sent_at=now, next_at=None, error=None, secret_sealed=None)
 
 
 def record_failure(tx: Tx, notice: Claimed, *, error: str, next_at: datetime | None) -> None:
@@ -130,6 +187,7 @@ def record_failure(tx: Tx, notice: Claimed, *, error: str, next_at: datetime | N
         status="pending" if next_at else "failed",
         next_at=next_at,
         error=error[:LONGEST_ERROR],
+        secret_sealed=notice.secret_sealed if next_at else None,
     )
 
 

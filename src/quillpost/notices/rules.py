@@ -6,7 +6,10 @@ from typing import Literal
 Channel = Literal["mail", "text"]
 
 SCANS = "scans"
-"""The kind of notice that whoever gets it may refuse; all others go to an account's own address."""
+"""The kind of notice that whoever gets it may refuse."""
+
+PEOPLE = "people"
+"""The kind that goes to somebody who signs in, about just that."""
 
 TEXT_SUFFIX = "@sms"
 

@@ -7,6 +7,7 @@ from fastapi import Response
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from quillpost.kit.times import ago
 from quillpost.pages.assets import asset
 
 POLICY = "; ".join(
@@ -21,6 +22,27 @@ POLICY = "; ".join(
         "frame-ancestors 'none'",
     )
 )
+
+CLOSED = ", ".join(
+    f"{feature}=()"
+    for feature in (
+        "accelerometer",
+        "camera",
+        "display-capture",
+        "geolocation",
+        "gyroscope",
+        "magnetometer",
+        "microphone",
+        "midi",
+        "payment",
+        "publickey-credentials-get",
+        "screen-wake-lock",
+        "serial",
+        "usb",
+        "xr-spatial-tracking",
+    )
+)
+"""What our pages never use, and what nothing on them may."""
 
 QUOTED_CODE = re.compile(r"`([^`]+)`")
 
@@ -39,6 +61,7 @@ _templates = Environment(
 )
 _templates.globals["asset"] = asset
 _templates.filters["prose"] = prose
+_templates.filters["ago"] = lambda moment, now: ago(moment, now=now)
 
 
 def text_of(template: str, **values: Any) -> str:
@@ -51,5 +74,10 @@ def page(text: str, *, status: int = 200) -> Response:
         text,
         status_code=status,
         media_type="text/html",
-        headers={"Content-Security-Policy": POLICY, "Cache-Control": "no-cache"},
+        headers={
+            "Content-Security-Policy": POLICY,
+            "Permissions-Policy": CLOSED,
+            "Cross-Origin-Opener-Policy": "same-origin",
+            "Cache-Control": "no-cache",
+        },
     )

@@ -8,6 +8,7 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
+from quillpost.accounts import audit
 from quillpost.database import Tx
 from quillpost.database.tables import account_credit, ledger_moves
 from quillpost.kit.errors import Conflict, Refused, Unpaid
@@ -110,12 +111,15 @@ def _pay(
     note: str | None,
     now: datetime,
 ) -> bool:
-    """Whether this call moved the money; under a key that moved other money it is refused."""
+    """Whether this call moved the money, which only a command does; under a key that moved other money it is
+    refused."""
     entry = {
         "account_id": account_id, "mode": "live", "kind": kind, "source": books[0], "target": books[1],
         "cents": cents, "key": f"payment:{account_id}:{key}", "note": note, "now": now,
     }  # fmt: skip
     if tx.execute(PAY, entry).rowcount == 1:
+        about = {"amount": dollars(cents if kind == "deposit" else -cents), "note": note}
+        audit.note(tx, account_id, "credit.moved", audit.AT_THE_COMMAND_LINE, about=about, now=now)
         return True
     known = tx.execute(sa.select(ledger_moves).where(ledger_moves.c.key == entry["key"])).one()
     if (known.kind, known.cents) != (kind, cents):

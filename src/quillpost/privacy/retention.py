@@ -141,6 +141,7 @@ JOBS = """
      where j.status in ('succeeded', 'cancelled', 'aborted')
        and (select max(e.at) from procrastinate_events e where e.job_id = j.id) < :before
 """
+AUDIT = "select id from audit_log where at < :before"
 
 RULES = (
     Rule("items", "recipients of pieces", "keep_people_days", "the piece's end", PEOPLE,
@@ -157,6 +158,8 @@ RULES = (
          _each(PICTURES, pictures.forget)),
     Rule("batch_files", "print files", "keep_print_files_days", "the mailing", PRINT_FILES,
          _each(PRINT_FILES, print_files.forget)),
+    Rule("audit_log", "who did what in accounts", "keep_audit_days", "the act", AUDIT,
+         _delete("audit_log", "id", AUDIT)),
     Rule("deliveries", "what webhooks were told", "keep_deliveries_days", "its making", DELIVERIES,
          job="webhooks.keep_days"),
     Rule("notices", "e-mails and texts", "keep_notices_days", "its making", NOTICES,
@@ -175,7 +178,17 @@ RULES = (
 ELSEWHERE: Mapping[str, str] = {
     "accounts": "an account's own, until it is closed",
     "sub_accounts": "an account's own",
-    "tokens": "an account's own",
+    "tokens": "an account's own; those of apps and pages go a while after they have ended",
+    "people": "whoever can sign in, until they are in no account any more",
+    "memberships": "an account's own: who belongs to it",
+    "sessions": "empties itself: where somebody is signed in, for 30 days at most",
+    "recovery_codes": "a person's own: digests",
+    "password_resets": "empties itself: links that set another password, an hour",
+    "invitations": "an account's own: who was invited",
+    "oauth_clients": "an account's own",
+    "oauth_grants": "an account's own: which apps may act for it, or might",
+    "oauth_codes": "empties itself: what apps exchange for tokens, a minute",
+    "refresh_tokens": "empties itself: what apps exchange for tokens, a year: digests",
     "mailing_lists": "an account's own",
     "recipients": "an account's own: on a list until someone takes them off, or erases them",
     "image_templates": "an account's own",
@@ -216,7 +229,7 @@ ELSEWHERE: Mapping[str, str] = {
     "lead_purchases": "the books: what was bought",
     "merged_lists": "what became of merged lists: ids",
     "idempotency_keys": "24 hours, by the interface; those with a secret ten minutes",
-    "rate_windows": "an hour",
+    "rate_windows": "an hour; attempts to sign in a day",
     "received_events": "the newest 500, of a first run's receiver page",
 }
 """Every other table, and why no setting is about it."""

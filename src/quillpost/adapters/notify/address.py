@@ -1,7 +1,6 @@
 """Which mail server and which text message service the settings ask for."""
 
 from email.utils import parseaddr
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Literal
 from urllib.parse import SplitResult, unquote, urlsplit
@@ -10,6 +9,7 @@ from quillpost.adapters.notify.mime import spelled
 from quillpost.adapters.notify.smtp import MailServer
 from quillpost.adapters.notify.twilio import TextService
 from quillpost.kit.errors import NotReady
+from quillpost.kit.hosts import is_this_machine
 
 SMTP, SMTP_PASSWORD, SMTP_CA = "QUILLPOST_SMTP", "QUILLPOST_SMTP_PASSWORD", "QUILLPOST_SMTP_CA"
 MAIL_FROM, SMS = "QUILLPOST_MAIL_FROM", "QUILLPOST_SMS"
@@ -30,7 +30,7 @@ def mail_server(url: str, *, password: str | None, authorities: Path | None) -> 
     if (parsed.username is None) != (password is None):
         raise NotReady(f"{SMTP} must name a user where {SMTP_PASSWORD} is set, and the other way round.")
     security, port = WAYS[parsed.scheme]
-    if security == "plain" and password is not None and not _is_this_machine(parsed.hostname):
+    if security == "plain" and password is not None and not is_this_machine(parsed.hostname):
         raise NotReady(f"{SMTP} would send the password unsealed: use smtp:// or smtps://.")
     if authorities is not None and not authorities.is_file():
         raise NotReady(f"{SMTP_CA} names {authorities}, which is no file.")
@@ -58,7 +58,7 @@ def text_service(url: str, *, token: str | None, sender: str | None) -> TextServ
         raise NotReady(f"{SMS} must be the service's address with the account's id: https://ID@host.")
     if parsed.password is not None:
         raise NotReady(f"{SMS} must not hold a password: set {SMS}_TOKEN.")
-    if parsed.scheme == "http" and not _is_this_machine(parsed.hostname):
+    if parsed.scheme == "http" and not is_this_machine(parsed.hostname):
         raise NotReady(f"{SMS} would send the token unsealed: use https://.")
     if not token or not sender:
         raise NotReady(f"{SMS} needs {SMS}_TOKEN and {SMS}_FROM.")
@@ -75,10 +75,3 @@ def _split(url: str, setting: str) -> SplitResult:
     if not is_plain:
         raise NotReady(f"{setting} is not an address that we can read.")
     return parsed
-
-
-def _is_this_machine(host: str) -> bool:
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -7,6 +7,7 @@ from pydantic import ConfigDict, Field
 
 from quillpost.accounts.rules import Caller
 from quillpost.api.answers import answer
+from quillpost.api.audited import Log
 from quillpost.api.bodies import Body, Text
 from quillpost.api.docs import BODY_ERRORS, errors
 from quillpost.api.needs import Parts, may
@@ -52,7 +53,7 @@ class WhomToErase(Body):
     responses=errors(*BODY_ERRORS),
     summary="Erase a person",
 )
-def erase_person(body: WhomToErase, who: MayErase, parts: Parts) -> Response:
+def erase_person(body: WhomToErase, who: MayErase, parts: Parts, log: Log) -> Response:
     """For good: from lists, pieces, what was told of them, sends that wait, and files; with a live token in
     both modes, with a test token in testing mode and on the lists, which both modes share. Counts,
     totals and money stay. A piece that is not printed yet fails and is not billed; one that a printer has
@@ -64,4 +65,5 @@ def erase_person(body: WhomToErase, who: MayErase, parts: Parts) -> Response:
         # A live token erases the person in testing too; a test token touches nothing that was really mailed.
         tenant = Tenant(who.account_id, who.sub_account_id, "test" if who.is_testing else None)
         done = erase(tx, parts.sealer, tenant, whom, now=parts.clock())
+        log.note(tx, "person.erased", {})  # whom, nobody is to know any more
     return answer({"message": "success", "erased": dict(done.erased), "waiting": done.waiting})

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, AliasChoices, ConfigDict, Field
 from quillpost.accounts.rules import Caller
 from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.api.answers import answer, linked
+from quillpost.api.audited import Log
 from quillpost.api.bodies import NOT_BLANK, NULL_IS_LEFT_OUT, Body, Flag, Id, SoughtText, Switch, Text, said
 from quillpost.api.docs import BODY_ERRORS, errors
 from quillpost.api.idempotency import HOLDS_SECRET
@@ -239,9 +240,11 @@ def dedupe_mailing_list(mailing_list_id: ListId, tx: InTx) -> Response:
     dependencies=MAY_WRITE,
     summary="Give a mailing list a new key",
 )
-def rotate_list_key(mailing_list_id: ListId, tx: InTx, parts: Parts) -> Response:
+def rotate_list_key(mailing_list_id: ListId, tx: InTx, parts: Parts, log: Log) -> Response:
     """The old `api_key` stops at once."""
     changed = list_keeping.rotate_key(tx, parts.sealer, id_in_path(mailing_list_id), now=parts.clock())
+    about = {"name": changed.description, "id": changed.id}
+    log.note(tx, "list.key", about, sub_account_id=changed.sub_account_id)
     return answer(list_shape(parts, changed), headers=SECRET)
 
 
@@ -258,9 +261,11 @@ def rotate_list_key(mailing_list_id: ListId, tx: InTx, parts: Parts) -> Response
     dependencies=MAY_READ,
     summary="Export a mailing list as CSV",
 )
-def export_mailing_list(mailing_list_id: ListId, tx: InTx) -> Response:
+def export_mailing_list(mailing_list_id: ListId, tx: InTx, log: Log) -> Response:
     """Everyone, as they were added. A value that a spreadsheet would take for a formula has a ' before it."""
     found = lists.read_list(tx, id_in_path(mailing_list_id))
+    about = {"name": found.description, "id": found.id}
+    log.note(tx, "list.exported", about, sub_account_id=found.sub_account_id)
     return StreamingResponse(
         chunks(csv_file(tx, found.id)),
         media_type="text/csv",

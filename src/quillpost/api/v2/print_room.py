@@ -9,6 +9,7 @@ from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from pydantic import WithJsonSchema
 
 from quillpost.api.answers import answer, linked
+from quillpost.api.audited import Log
 from quillpost.api.docs import BODY_ERRORS, errors
 from quillpost.api.needs import AskedPage, Parts, id_in_path
 from quillpost.api.operators import InServiceTx, MayDecide, MayLook
@@ -96,7 +97,7 @@ def read_print_batch(request: Request, batch_id: BatchId, who: MayLook, parts: P
     summary="Say how far a batch is",
 )
 def mark_print_batch(
-    request: Request, batch_id: BatchId, body: Mark, who: MayDecide, parts: Parts
+    request: Request, batch_id: BatchId, body: Mark, who: MayDecide, parts: Parts, log: Log
 ) -> Response:
     """What the printer, or whoever stands at the press, knows. Said twice it changes nothing; what is mailed
     was printed. 409 before the batch was handed to the printer; 422 for a spoiled piece that the carrier has
@@ -108,6 +109,7 @@ def mark_print_batch(
         at=body.moment(),
         spoiled=body.pieces(),
         mode=who.mode,
+        noted=log.later("batch.marked", {"name": _named(batch_id), "mode": who.mode, "status": body.status}),
         now=parts.clock(),
     )
     return _shown(request, parts, id_in_path(batch_id), mode=who.mode)
@@ -121,7 +123,7 @@ def mark_print_batch(
     summary="Print pieces again",
 )
 def reprint_pieces(
-    request: Request, batch_id: BatchId, body: Reprint, who: MayDecide, parts: Parts
+    request: Request, batch_id: BatchId, body: Reprint, who: MayDecide, parts: Parts, log: Log
 ) -> Response:
     """By `positions`, by a range `from` and `to`, or by `item_ids`: a new batch of these pieces, each under a
     new barcode. Those printed before are void, which the new batch's ticket says. `left_out` names those that
@@ -132,6 +134,9 @@ def reprint_pieces(
         id_in_path(batch_id),
         body.pieces(),
         reason=body.reason,
+        noted=log.later(
+            "batch.reprinted", {"name": _named(batch_id), "mode": who.mode, "reason": body.reason}
+        ),
         now=parts.clock(),
     )
     left_out = [asdict(piece) for piece in made.left_out]
@@ -145,7 +150,7 @@ def reprint_pieces(
     summary="Try a batch's step again",
 )
 def retry_print_batch(
-    request: Request, batch_id: BatchId, who: MayDecide, parts: Parts, body: Retry | None = None
+    request: Request, batch_id: BatchId, who: MayDecide, parts: Parts, log: Log, body: Retry | None = None
 ) -> Response:
     """Composing it, handing it over or asking the printer, now: it was given up, or waits for its time.
 
@@ -155,7 +160,9 @@ def retry_print_batch(
     """
     with parts.db.work() as tx:
         batch = find_batch(tx, id_in_path(batch_id), mode=who.mode)
-    print_room.retry(parts.db, batch.id, anew=body is not None and body.anew)
+    anew = body is not None and body.anew
+    about = {"name": reference(batch.id), "mode": batch.mode, "anew": anew}
+    print_room.retry(parts.db, batch.id, anew=anew, noted=log.later("batch.retried", about))
     return _shown(request, parts, batch.id, mode=who.mode)
 
 
@@ -165,11 +172,16 @@ def retry_print_batch(
     responses=errors(*BODY_ERRORS),
     summary="Let orders go before the others",
 )
-def rush_orders(body: Rush, who: MayDecide, parts: Parts) -> Response:
+def rush_orders(body: Rush, who: MayDecide, parts: Parts, log: Log) -> Response:
     """And without waiting for the daily cut-off. What is in batches already is left out of the answer; 400
     where there is no such order in the token's mode, and then none is rushed."""
     rushed = print_room.rush(
-        parts.db, who.mode, body.order_ids, operator_id=who.account_id, now=parts.clock()
+        parts.db,
+        who.mode,
+        body.order_ids,
+        operator_id=who.account_id,
+        noted=log.counting("orders.rushed", {"mode": who.mode}),
+        now=parts.clock(),
     )
     return answer({"message": "success", "order_ids": rushed})
 
@@ -180,11 +192,15 @@ def rush_orders(body: Rush, who: MayDecide, parts: Parts) -> Response:
     responses=errors(409),
     summary="Make batches of what waits",
 )
-def pool_orders(who: MayDecide, parts: Parts) -> Response:
+def pool_orders(who: MayDecide, parts: Parts, log: Log) -> Response:
     """Now, instead of at the daily cut-off."""
-    return answer(
-        {"message": "success", "orders": print_room.pool_now(parts.db, who.mode, now=parts.clock())}
-    )
+    noted = log.counting("orders.pooled", {"mode": who.mode})
+    pooled = print_room.pool_now(parts.db, who.mode, noted=noted, now=parts.clock())
+    return answer({"message": "success", "orders": pooled})
+
+
+def _named(batch_id: str) -> str:
+    return reference(id_in_path(batch_id))
 
 
 def _shown(

@@ -8,6 +8,7 @@ from quillpost.accounts import sub_accounts as store
 from quillpost.accounts.removing import remove_sub_account
 from quillpost.accounts.rules import Caller
 from quillpost.api.answers import answer
+from quillpost.api.audited import Log
 from quillpost.api.docs import BODY_ERRORS, errors
 from quillpost.api.needs import InTx, Parts, id_in_path, may
 from quillpost.api.route import PREFIX, V2Route
@@ -65,12 +66,13 @@ def list_sub_accounts(tx: InTx) -> Response:
     responses=errors(*BODY_ERRORS),
     summary="Make a sub account",
 )
-def create_sub_account(body: NewSubAccount, who: MayWrite, tx: InTx, parts: Parts) -> Response:
+def create_sub_account(body: NewSubAccount, who: MayWrite, tx: InTx, parts: Parts, log: Log) -> Response:
     """Only the title is needed. Sends for it use its return address, and its name and company where the
     message says `%YOUR_NAME%` and `%YOUR_COMPANY%`."""
     if faults := body.faults(parts.check_url):
         raise Invalid(faults)
     made = store.create_sub_account(tx, who, body.columns(), now=parts.clock())
+    log.note(tx, "sub_account.created", {"title": made.title, "id": made.id}, sub_account_id=made.id)
     return answer(shape(made), status=201)
 
 
@@ -111,11 +113,14 @@ def change_sub_account(
     responses=errors(400, 404),
     summary="Delete a sub account",
 )
-def delete_sub_account(sub_account_id: SubAccountId, who: MayWrite, parts: Parts) -> Response:
+def delete_sub_account(sub_account_id: SubAccountId, who: MayWrite, parts: Parts, log: Log) -> Response:
     """Not while an order of it is held back or lists or templates of it remain. Its tokens and
     subscriptions end with it; what it has mailed stays in the account."""
     if who.sub_account_id is not None:
         raise Forbidden("This token is limited to one sub account: it cannot delete any.")
     with parts.db.transaction(Tenant(who.account_id)) as both_modes:
-        remove_sub_account(both_modes, id_in_path(sub_account_id), now=parts.clock())
+        gone = remove_sub_account(both_modes, id_in_path(sub_account_id), now=parts.clock())
+        log.note(
+            both_modes, "sub_account.deleted", {"title": gone.title, "id": gone.id}, sub_account_id=gone.id
+        )
     return answer({"message": "success"})

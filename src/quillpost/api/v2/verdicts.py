@@ -6,6 +6,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import AfterValidator, ConfigDict, Field
 
 from quillpost.api.answers import answer, linked
+from quillpost.api.audited import Log
 from quillpost.api.bodies import NOT_BLANK, Body, Text, said
 from quillpost.api.docs import BODY_ERRORS, errors
 from quillpost.api.needs import AskedPage, Parts, id_in_path
@@ -73,6 +74,7 @@ def release_order(
     who: MayDecide,
     tx: InServiceTx,
     parts: Parts,
+    log: Log,
     body: Release | None = None,
 ) -> Response:
     """For operators, of whichever account the order is: it goes to the press, past the checks that held it.
@@ -89,6 +91,7 @@ def release_order(
         reason=reason,
         now=parts.clock(),
     )
+    log.note(tx, "order.released", {"name": f"order {order.id}", "mode": order.mode, "reason": reason})
     return answer(order_read_shape(request, parts, order))
 
 
@@ -99,7 +102,13 @@ def release_order(
     summary="Refuse an order",
 )
 def refuse_order(
-    request: Request, order_id: OrderId, body: Refusal, who: MayDecide, tx: InServiceTx, parts: Parts
+    request: Request,
+    order_id: OrderId,
+    body: Refusal,
+    who: MayDecide,
+    tx: InServiceTx,
+    parts: Parts,
+    log: Log,
 ) -> Response:
     """For operators, while it is paused or under review: its pieces fail with the reason, and the sender has
     the money back."""
@@ -111,6 +120,7 @@ def refuse_order(
         reason=body.reason,
         now=parts.clock(),
     )
+    log.note(tx, "order.refused", {"name": f"order {order.id}", "mode": order.mode, "reason": body.reason})
     return answer(order_read_shape(request, parts, order))
 
 

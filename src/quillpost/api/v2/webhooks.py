@@ -1,6 +1,7 @@
 """Subscriptions to events."""
 
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Depends, Path, Request, Response
 from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field
@@ -8,6 +9,7 @@ from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field
 from quillpost.accounts.rules import Caller
 from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.api.answers import answer, linked
+from quillpost.api.audited import Log
 from quillpost.api.bodies import NULL_IS_LEFT_OUT, Body, Id, Text
 from quillpost.api.docs import BODY_ERRORS, errors
 from quillpost.api.idempotency import HOLDS_SECRET
@@ -97,6 +99,12 @@ class ChangedWebhook(Body):
     mode: Literal["test", "live"] | None = Field(None, description="As it is: it cannot change.")
 
 
+def note(log: Log, tx: InTx, act: str, webhook: store.Webhook) -> None:
+    """Where events go is told by the host alone: the rest of an address may hold a key."""
+    about = {"name": urlsplit(webhook.url).hostname, "mode": webhook.mode, "id": webhook.id}
+    log.note(tx, act, about, sub_account_id=webhook.sub_account_id)
+
+
 def shape(webhook: store.Webhook) -> dict[str, Any]:
     return {
         "id": webhook.id,
@@ -125,7 +133,7 @@ def shape(webhook: store.Webhook) -> dict[str, Any]:
     responses=errors(*BODY_ERRORS),
     summary="Subscribe to events",
 )
-def create_webhook(body: NewWebhook, who: MayWrite, tx: InTx, parts: Parts) -> Response:
+def create_webhook(body: NewWebhook, who: MayWrite, tx: InTx, parts: Parts, log: Log) -> Response:
     """Events are signed with the secret in this answer, which is shown this once."""
     faults = {"url": [wrong]} if (wrong := parts.check_url(body.url)) else {}
     if body.mode not in (None, who.mode):
@@ -145,6 +153,7 @@ def create_webhook(body: NewWebhook, who: MayWrite, tx: InTx, parts: Parts) -> R
         most=parts.limits.webhooks,
         now=parts.clock(),
     )
+    note(log, tx, "webhook.created", webhook)
     return answer(shape(webhook) | {"secret": secret}, status=201, headers={HOLDS_SECRET: "yes"})
 
 
@@ -182,7 +191,7 @@ def read_webhook(webhook_id: WebhookId, tx: InTx) -> Response:
     summary="Change a subscription",
 )
 def change_webhook(
-    webhook_id: WebhookId, body: ChangedWebhook, who: MayWrite, tx: InTx, parts: Parts
+    webhook_id: WebhookId, body: ChangedWebhook, who: MayWrite, tx: InTx, parts: Parts, log: Log
 ) -> Response:
     """What is not named stays, the secret always. Deliveries that wait go out to the new address."""
     changes = body.given()
@@ -193,6 +202,7 @@ def change_webhook(
     if faults:
         raise Invalid(faults)
     changed = service.change(tx, who, webhook.id, changes, now=parts.clock())
+    note(log, tx, "webhook.changed", changed)
     return answer(shape(changed))
 
 
@@ -203,9 +213,11 @@ def change_webhook(
     dependencies=MAY_WRITE,
     summary="Unsubscribe",
 )
-def delete_webhook(webhook_id: WebhookId, tx: InTx) -> Response:
+def delete_webhook(webhook_id: WebhookId, tx: InTx, log: Log) -> Response:
     """Deliveries that wait are dropped with it."""
-    store.delete_webhook(tx, id_in_path(webhook_id))
+    webhook = store.read_webhook(tx, id_in_path(webhook_id))
+    store.delete_webhook(tx, webhook.id)
+    note(log, tx, "webhook.deleted", webhook)
     return answer({"message": "success"})
 
 
@@ -216,9 +228,13 @@ def delete_webhook(webhook_id: WebhookId, tx: InTx) -> Response:
     dependencies=MAY_WRITE,
     summary="Pause a subscription",
 )
-def pause_webhook(webhook_id: WebhookId, tx: InTx, parts: Parts) -> Response:
+def pause_webhook(webhook_id: WebhookId, tx: InTx, parts: Parts, log: Log) -> Response:
     """Events wait until it is resumed. Pausing twice is pausing once."""
-    return answer(shape(service.pause(tx, id_in_path(webhook_id), now=parts.clock())))
+    was = store.read_webhook(tx, id_in_path(webhook_id), locked=True)
+    paused = service.pause(tx, was.id, now=parts.clock())
+    if paused.status != was.status:
+        note(log, tx, "webhook.paused", paused)
+    return answer(shape(paused))
 
 
 @router.post(
@@ -228,10 +244,14 @@ def pause_webhook(webhook_id: WebhookId, tx: InTx, parts: Parts) -> Response:
     dependencies=MAY_WRITE,
     summary="Resume a subscription",
 )
-def resume_webhook(webhook_id: WebhookId, tx: InTx, parts: Parts) -> Response:
+def resume_webhook(webhook_id: WebhookId, tx: InTx, parts: Parts, log: Log) -> Response:
     """Events that waited go out in their order. One that is failing or disabled is active again too, and one
     whose receiver was given a rest is tried at once."""
-    return answer(shape(service.resume(tx, id_in_path(webhook_id), now=parts.clock())))
+    was = store.read_webhook(tx, id_in_path(webhook_id), locked=True)
+    resumed = service.resume(tx, was.id, now=parts.clock())
+    if resumed.status != was.status:
+        note(log, tx, "webhook.resumed", resumed)
+    return answer(shape(resumed))
 
 
 @router.post(
@@ -256,11 +276,12 @@ def try_webhook(webhook_id: WebhookId, tx: InTx, parts: Parts, body: Trial | Non
     dependencies=MAY_WRITE,
     summary="Change a subscription's secret",
 )
-def rotate_webhook_secret(webhook_id: WebhookId, tx: InTx, parts: Parts) -> Response:
+def rotate_webhook_secret(webhook_id: WebhookId, tx: InTx, parts: Parts, log: Log) -> Response:
     """The new secret is shown this once. For 24 hours events are signed with the old one too, so that a
     receiver can change over when it likes; whoever rotates again meanwhile ends that for the oldest."""
     webhook, secret, until = service.rotate_secret(
         tx, parts.sealer, id_in_path(webhook_id), now=parts.clock()
     )
+    note(log, tx, "webhook.secret", webhook)
     shown = shape(webhook) | {"secret": secret, "previous_secret_until": iso(until)}
     return answer(shown, headers={HOLDS_SECRET: "yes"})

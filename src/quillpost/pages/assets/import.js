@@ -1,4 +1,4 @@
-// From a file to a list in four steps: whose list, which file, what its columns are, and how it went.
+// From a file to a list in three steps: which file, what its columns are, and how it went.
 
 const page = document.querySelector("[data-api]");
 const api = page.dataset.api;
@@ -6,7 +6,7 @@ const find = (selector) => page.querySelector(selector);
 const trouble = find(".trouble");
 const FIRST_BYTES = 1_000_000;
 
-let token = "";
+let held = null;  // a token of the reader's session, and until when it is good
 let file = null;
 let running = null;
 
@@ -25,31 +25,59 @@ function said(body, status) {
   return faults.length ? faults.join("\n") : body?.message ?? `The service answered ${status}.`;
 }
 
+const SIGNED_OUT = "You are signed out. Load this page again, and sign in.";
+const MARGIN = 60_000;
+
+// Good for a quarter of an hour: fetched anew before it runs out, as a large file takes longer.
+async function token() {
+  if (held && Date.now() < held.until - MARGIN) return held.token;
+  const { csrf, mode, membership } = page.dataset;
+  const headers = { "X-CSRF-Token": csrf, Accept: "application/json" };
+  const answer = await fetch("/session/token", { method: "POST", headers, body: new URLSearchParams({ mode, membership }) });
+  const found = await answer.json().catch(() => null);
+  if (answer.status === 401) throw new Error(SIGNED_OUT);
+  if (!answer.ok) throw new Error(said(found, answer.status));
+  held = { token: found.token, until: Date.now() + found.expires_in * 1000 };
+  return held.token;
+}
+
+// A token ends with its session, and when another account is looked at: asking for the next one tells which.
+async function whyEnded() {
+  held = null;
+  await token();
+  throw new Error("The service did not know this page any more. Try again.");
+}
+
 async function call(method, path, body) {
   const isForm = body instanceof FormData;
-  const headers = { Authorization: `Bearer ${token}`, Accept: "application/json" };
+  const headers = { Authorization: `Bearer ${await token()}`, Accept: "application/json" };
   if (body && !isForm) headers["Content-Type"] = "application/json";
   const answer = await fetch(api + path, { method, headers, body: isForm ? body : body && JSON.stringify(body) });
   const found = await answer.json().catch(() => null);
-  if (answer.status === 401) throw new Error("This token is not known here, or no longer. Copy it again, whole.");
+  if (answer.status === 401) await whyEnded();
   if (!answer.ok) throw new Error(said(found, answer.status));
   return found;
 }
 
-// A step that fails says why, and can be tried again.
+// What fails says why, and can be tried again.
+async function attempt(work) {
+  complain("");
+  try {
+    await work();
+  } catch (fault) {
+    complain(fault instanceof TypeError ? "The service does not answer. Try again in a moment." : fault.message);
+    return false;
+  }
+  return true;
+}
+
 function step(form, work) {
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     const button = form.querySelector("button");
     button.disabled = true;
-    complain("");
-    try {
-      await work();
-    } catch (fault) {
-      complain(fault instanceof TypeError ? "The service does not answer. Try again in a moment." : fault.message);
-    } finally {
-      button.disabled = false;
-    }
+    await attempt(work);
+    button.disabled = false;
   });
 }
 
@@ -77,13 +105,13 @@ async function listsOf() {
   return found;
 }
 
-step(find("#who"), async () => {
-  token = find("#token").value.trim();
+async function begin() {
   const lists = await listsOf();
   find("#list").replaceChildren(option("", "A new list"), ...lists.map((list) => option(list.id, named(list))));
   nameIt();
   show("what");
-});
+}
+step(find("#who"), begin);
 
 function named(list) {
   const what = list.is_suppression_list ? `${list.description}: nobody on it is mailed to` : list.description;
@@ -174,16 +202,18 @@ function choose(list) {
 }
 
 // Not fetch: only this tells how much of a large file has left.
-function send(path, form, moved) {
+async function send(path, form, moved) {
+  const bearer = `Bearer ${await token()}`;
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
     request.open("POST", api + path);
-    request.setRequestHeader("Authorization", `Bearer ${token}`);
+    request.setRequestHeader("Authorization", bearer);
     request.responseType = "json";
     request.upload.addEventListener("progress", moved);
     request.addEventListener("error", () => reject(new TypeError("unreachable")));
     request.addEventListener("load", () => {
       if (request.status === 202) resolve(request.response);
+      else if (request.status === 401) whyEnded().catch(reject);
       else reject(new Error(said(request.response, request.status)));
     });
     request.send(form);
@@ -265,20 +295,21 @@ find("#cancel").addEventListener("click", async () => {
   }
 });
 
-find("#rejected").addEventListener("click", async () => {
-  const answer = await fetch(`${api}/imports/${running.id}/rejected.csv`, { headers: { Authorization: `Bearer ${token}` } });
-  if (!answer.ok) {
-    complain(said(await answer.json().catch(() => null), answer.status));
-    return;
-  }
+find("#rejected").addEventListener("click", () => attempt(async () => {
+  const headers = { Authorization: `Bearer ${await token()}` };
+  const answer = await fetch(`${api}/imports/${running.id}/rejected.csv`, { headers });
+  if (answer.status === 401) await whyEnded();
+  if (!answer.ok) throw new Error(said(await answer.json().catch(() => null), answer.status));
   const link = document.createElement("a");
   link.href = URL.createObjectURL(await answer.blob());
   link.download = `import-${running.id}-rejected.csv`;
   link.click();
   URL.revokeObjectURL(link.href);
-});
+}));
 
 find("#again").addEventListener("click", () => {
   find("#file").value = "";
   show("what");
 });
+
+if (!(await attempt(begin))) show("who");

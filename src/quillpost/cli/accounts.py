@@ -1,0 +1,63 @@
+"""Accounts and their credit."""
+
+import re
+import secrets
+from typing import Annotated
+
+import typer
+
+from quillpost.accounts import audit, service
+from quillpost.cli.ground import standing
+from quillpost.kit.errors import Refused
+from quillpost.pricing import credit
+from quillpost.pricing.rules import dollars
+
+AMOUNT = re.compile(r"(\d{1,9})(?:\.(\d{2}))?", re.ASCII)
+
+account = typer.Typer(help="Accounts.", no_args_is_help=True)
+
+
+def add_to(app: typer.Typer) -> None:
+    app.add_typer(account, name="account")
+
+
+@account.command("create")
+def create_account(
+    email: Annotated[str, typer.Option(help="Who it belongs to; one account an e-mail.")],
+    name: Annotated[str, typer.Option(help="The sender's name.")],
+    operator: Annotated[bool, typer.Option("--operator", help="May run the print room.")] = False,
+) -> None:
+    """Open an account; prints its id."""
+    with standing() as ground, ground.db.work() as tx:
+        now = ground.clock()
+        made = service.open_account(tx, email=email, name=name, is_operator=operator, now=now)
+        about = {"name": name, "email": email} | ({"operator": True} if operator else {})
+        audit.note(tx, made, "account.created", audit.AT_THE_COMMAND_LINE, about=about, now=now)
+    typer.echo(made)
+
+
+@account.command("credit")
+def add_credit(
+    email: Annotated[str, typer.Option(help="Whose account it is.")],
+    amount: Annotated[str, typer.Option(help="Dollars, such as 100.00.")],
+    withdraw: Annotated[bool, typer.Option("--withdraw", help="Take it out instead.")] = False,
+    note: Annotated[str | None, typer.Option(help="What it is for; kept in the ledger.")] = None,
+    key: Annotated[str | None, typer.Option(help="Names the payment: repeated, it happens once.")] = None,
+) -> None:
+    """Add to an account's credit for live mail; prints what it has then."""
+    cents = _cents(amount)
+    pay = credit.withdraw if withdraw else credit.deposit
+    with standing() as ground, ground.db.work() as tx:
+        account_id = service.find_account(tx, email)
+        has = pay(
+            tx, account_id, cents=cents, key=key or secrets.token_hex(16), note=note, now=ground.clock()
+        )
+    typer.echo(dollars(has))
+
+
+def _cents(amount: str) -> int:
+    parsed = AMOUNT.fullmatch(amount.strip())
+    cents = int(parsed[1]) * 100 + int(parsed[2] or 0) if parsed else 0
+    if cents == 0:
+        raise Refused("The amount must be dollars and cents above zero, such as 100.00.")
+    return cents

@@ -1,0 +1,184 @@
+"""Personal access tokens: made, listed, and worth nothing from one moment to the next."""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+from datetime import timedelta
+from typing import Annotated, Literal
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from quillpost.accounts import personal_tokens, service
+from quillpost.accounts.audit import AT_THE_COMMAND_LINE
+from quillpost.accounts.personal_tokens import PersonalToken
+from quillpost.cli.ground import standing
+from quillpost.cli.print_words import Machine, are_short, counted, on_day, write
+from quillpost.database import Tenant
+from quillpost.kit import tokens as token_format
+from quillpost.kit.errors import NotFound, Refused
+from quillpost.kit.times import iso
+from quillpost.people.leaks import end_leaked
+
+token = typer.Typer(help="Personal access tokens.", no_args_is_help=True)
+
+AT_ONCE = 1_000
+
+Account = Annotated[str, typer.Option(help="The account's e-mail.")]
+
+
+def add_to(app: typer.Typer) -> None:
+    app.add_typer(token, name="token")
+
+
+@token.command("create")
+def create_token(
+    account: Account,
+    mode: Annotated[Literal["test", "live"], typer.Option(help="Testing mode, or real mail.")],
+    scopes: Annotated[str | None, typer.Option(help="With commas; everything when missing.")] = None,
+    name: Annotated[str, typer.Option(help="What it is for.")] = "command line",
+    sub_account: Annotated[int | None, typer.Option(help="Limit it to this sub account.")] = None,
+    expires_days: Annotated[
+        int | None, typer.Option(help="Days after which it ends; never when missing.", min=1, max=3_650)
+    ] = None,
+) -> None:
+    """Make a token; prints it alone, this once."""
+    wanted = [scope.strip() for scope in scopes.split(",")] if scopes else None
+    with standing() as ground:
+        now = ground.clock()
+        with ground.db.work() as tx:
+            account_id = service.find_account(tx, account)
+        with ground.db.transaction(Tenant(account_id)) as tx:
+            made = personal_tokens.create_token(
+                tx,
+                account_id,
+                name=name,
+                mode=mode,
+                scopes=wanted,
+                sub_account_id=sub_account,
+                expires_at=None if expires_days is None else now + timedelta(days=expires_days),
+                actor=AT_THE_COMMAND_LINE,
+                now=now,
+            )
+    typer.echo(made)
+
+
+@token.command("list")
+def list_tokens(account: Account, machine: Machine = False) -> None:
+    """List the tokens of an account that are in force, the newest first: none in full, no app's."""
+    with standing() as ground:
+        with ground.db.work() as tx:
+            account_id = service.find_account(tx, account)
+        with ground.db.transaction(Tenant(account_id)) as tx:
+            found = personal_tokens.list_tokens(tx, account_id)
+    if machine:
+        write([_for_machines(each) for each in found])
+    elif not found:
+        typer.echo("No token is in force.")
+    else:
+        Console(highlight=False, markup=False).print(_table(found))
+
+
+@token.command("revoke")
+def revoke(
+    token_id: Annotated[
+        int | None,
+        typer.Argument(metavar="ID", min=1, max=2**63 - 1, help="The number that `token list` shows."),
+    ] = None,
+    account: Annotated[str | None, typer.Option(help="The e-mail of the account whose it is.")] = None,
+    leaked: Annotated[
+        bool, typer.Option("--leaked", help="Revoke every token in what the standard input says.")
+    ] = False,
+) -> None:
+    """Revoke a token: from the next call on it is unknown.
+
+    With --leaked the tokens themselves are read from the standard input, so that none is left in the history
+    of a shell: `quillpost token revoke --leaked < found.txt`. An app's refresh token ends with all that came
+    of it.
+    """
+    if leaked:
+        if token_id is not None or account is not None:
+            raise Refused("With --leaked give neither an id nor an account: the tokens say whose they are.")
+        _revoke_leaked()
+    elif token_id is None or account is None:
+        raise Refused(
+            "Say which token: its id and --account, or --leaked and the token on the standard input."
+        )
+    else:
+        _revoke(token_id, account)
+
+
+def _revoke(token_id: int, email: str) -> None:
+    with standing() as ground:
+        with ground.db.work() as tx:
+            account_id = service.find_account(tx, email)
+        try:
+            with ground.db.transaction(Tenant(account_id)) as tx:
+                personal_tokens.revoke_token(
+                    tx, account_id, token_id, AT_THE_COMMAND_LINE, now=ground.clock()
+                )
+        except NotFound:
+            raise Refused(f"{email} has no token {token_id} that is in force.") from None
+    typer.echo(f"Token {token_id} is revoked.")
+
+
+def _revoke_leaked() -> None:
+    found = list(dict.fromkeys(_tokens_in(sys.stdin.read())))
+    if not found:
+        raise Refused(
+            "There is no token on the standard input: each begins with qp_live_, qp_test_ or qp_refresh_."
+        )
+    concerned = 0
+    with standing() as ground:
+        for first in range(0, len(found), AT_ONCE):
+            with ground.db.work() as tx:
+                some = found[first : first + AT_ONCE]
+                concerned += end_leaked(tx, ground.sealer, some, address=None, now=ground.clock())
+    ended = "What was in force is revoked, and the owners are told." if concerned else "None was in force."
+    typer.echo(f"{counted(len(found), 'token')} found. {ended}")
+
+
+def _tokens_in(text: str) -> Iterator[str]:
+    """Whatever is one of ours, wherever in the text it stands."""
+    for match in token_format.PATTERN.finditer(text):
+        if any(token_format.is_of_kind(match[0], kind) for kind in ("live", "test", "refresh")):
+            yield match[0]
+
+
+def _table(found: list[PersonalToken]) -> Table:
+    """Days alone, and who made it under its name: a terminal has 80 columns, and `--json` has the rest."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("id", no_wrap=True)
+    table.add_column("name", overflow="fold", no_wrap=are_short(_named(found)))
+    table.add_column("token", no_wrap=True)
+    table.add_column("may", overflow="fold")
+    table.add_column("used\nends", no_wrap=True)
+    for each in found:
+        table.add_row(
+            str(each.id),
+            f"{each.name}\n{_made_by(each)}",
+            f"qp_{each.mode}_…{each.hint or ''}",
+            _may(each),
+            f"{on_day(each.last_used_at) or 'never'}\n{on_day(each.expires_at) or 'never'}",
+        )
+    return table
+
+
+def _named(found: list[PersonalToken]) -> Iterator[str]:
+    for each in found:
+        yield from (each.name, _made_by(each))
+
+
+def _made_by(each: PersonalToken) -> str:
+    return f"by {each.maker or 'the command line'}"
+
+
+def _may(each: PersonalToken) -> str:
+    may = "everything" if each.scopes is None else ", ".join(each.scopes)
+    return may if each.sub_account_title is None else f"{may}, for {each.sub_account_title}"
+
+
+def _for_machines(each: PersonalToken) -> dict[str, object]:
+    moments = ("created_at", "last_used_at", "expires_at")
+    return asdict(each) | {at: iso(getattr(each, at)) for at in moments}

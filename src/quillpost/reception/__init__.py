@@ -1,0 +1,1 @@
+"""Before every page: who is reading it, whether they may, and whether a form is really ours."""

@@ -1,0 +1,89 @@
+"""What went wrong, as a page for people. Programs get the one shape of all failures."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from fastapi import FastAPI, Request, Response
+from starlette.exceptions import HTTPException
+
+from quillpost.api.errors import WrongBody, answer_to
+from quillpost.kit.errors import (
+    Conflict,
+    Forbidden,
+    Invalid,
+    QuillpostError,
+    Refused,
+    Throttled,
+    Unavailable,
+)
+from quillpost.kit.tokens import hide_secrets
+from quillpost.reception import visits
+from quillpost.reception.csrf import STALE
+from quillpost.reception.forms import MovedOn
+from quillpost.reception.once import DoneAlready
+from quillpost.reception.show import show
+from quillpost.reception.ways_back import way_back
+
+TITLES: Final[Mapping[int, str]] = {
+    400: "That cannot be done.",
+    403: "You may not do this.",
+    405: "This is no page.",
+    408: "That took too long.",
+    409: "Something else came first.",
+    413: "That is too much at once.",
+    415: "That is no form of ours.",
+    422: "Please look at it once more.",
+    429: "One moment, please.",
+    503: "One moment, please.",
+}
+
+NO_PAGE = "Only forms and programs send something to this address. Nothing was done."
+
+
+def install(app: FastAPI) -> None:
+    """Both: who is led where before they see a page, and what they see if something goes wrong on it."""
+    for kind in (Forbidden, Invalid, Refused, Conflict, Throttled, Unavailable, WrongBody, 405):
+        app.add_exception_handler(kind, answer_trouble)
+    visits.install(app)
+
+
+async def answer_trouble(request: Request, failure: Exception) -> Response:
+    told = answer_to(request, failure)
+    if not visits.is_for_people(request):
+        return told
+    message = _message(failure)
+    shown = show(
+        request,
+        "trouble.html",
+        who=await visits.reader_of(request),
+        status=told.status_code,
+        title=_title(failure, message, told.status_code),
+        message=hide_secrets(message),
+        back=_back(request, failure),
+        is_anew=message in (STALE, NO_PAGE) or isinstance(failure, MovedOn),
+    )
+    for name in ("Retry-After", "Connection", "Allow"):
+        if name in told.headers:
+            shown.headers[name] = told.headers[name]
+    return shown
+
+
+def _message(failure: Exception) -> str:
+    if isinstance(failure, HTTPException):
+        return NO_PAGE
+    return failure.message if isinstance(failure, (QuillpostError, WrongBody)) else str(failure)
+
+
+def _back(request: Request, failure: Exception) -> str:
+    if isinstance(failure, DoneAlready):
+        return failure.leads_to
+    is_form = request.method == "POST" or isinstance(failure, HTTPException)
+    return way_back(request) if is_form else "/"
+
+
+def _title(failure: Exception, message: str, status: int) -> str:
+    if isinstance(failure, MovedOn):
+        return "You are in another account now."
+    if isinstance(failure, DoneAlready):
+        return "This was done already."
+    return "Open the page anew." if message == STALE else TITLES[status]

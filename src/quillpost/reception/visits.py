@@ -1,0 +1,140 @@
+"""Who reads a page. What pages ask for: a reader, an owner, one who has just given their password."""
+
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from fastapi import Depends, FastAPI, Request, Response
+from starlette.concurrency import run_in_threadpool
+
+from quillpost.api.answers import answer
+from quillpost.api.needs import parts_of
+from quillpost.kit.errors import Forbidden, QuillpostError, Unavailable
+from quillpost.parts import Parts
+from quillpost.people import sessions
+from quillpost.people.sessions import SignedIn
+from quillpost.people.signing_in import Visitor
+from quillpost.reception.cookies import KNOWN, SESSION, read_cookie
+from quillpost.reception.origins import own_origins
+from quillpost.reception.show import go, safe_next, sign_in_first, with_next
+
+OWNERS_ALONE = "Only an owner of this account may do this. Ask one of them."
+
+
+class NotSignedIn(QuillpostError):
+    """A page that needs somebody. Browsers are led to the sign-in page, and back; programs get a 401."""
+
+    def __init__(self) -> None:
+        super().__init__("Sign in first.")
+
+
+class NotConfirmed(QuillpostError):
+    """An act that needs the password again. Browsers are led to the page that asks for it, and back."""
+
+    def __init__(self) -> None:
+        super().__init__("Give your password again.")
+
+
+def address_of(request: Request) -> str:
+    return request.client.host if request.client else "unknown"
+
+
+def visitor_of(request: Request) -> Visitor:
+    """Whoever tries to sign in, as far as they can be told from others."""
+    browser = request.headers.get("user-agent", "")[: sessions.LONGEST_BROWSER]
+    return Visitor(address_of(request), browser or None, read_cookie(request, KNOWN))
+
+
+def maybe_signed_in(request: Request, parts: Annotated[Parts, Depends(parts_of)]) -> SignedIn | None:
+    cookie = read_cookie(request, SESSION)
+    if cookie is None:
+        return None
+    return sessions.find_session(parts.db, cookie, address=address_of(request), now=parts.clock())
+
+
+async def reader_of(request: Request) -> SignedIn | None:
+    """The same for a page about a failure, which is shown to whoever it may be."""
+    try:
+        return await run_in_threadpool(maybe_signed_in, request, request.app.state.parts)
+    except Unavailable:
+        return None
+
+
+def signed_in(who: Annotated[SignedIn | None, Depends(maybe_signed_in)]) -> SignedIn:
+    """Whoever is signed in, or `NotSignedIn`."""
+    if who is None:
+        raise NotSignedIn
+    return who
+
+
+def owner(who: Annotated[SignedIn, Depends(signed_in)]) -> SignedIn:
+    """An owner of the account, or `Forbidden` in words that say who could do it."""
+    if not who.is_owner:
+        raise Forbidden(OWNERS_ALONE)
+    return who
+
+
+def confirmed_owner(
+    who: Annotated[SignedIn, Depends(owner)], parts: Annotated[Parts, Depends(parts_of)]
+) -> SignedIn:
+    """The same, who has given their password a short while ago, or `NotConfirmed`."""
+    return _confirmed(who, parts)
+
+
+def confirmed(
+    who: Annotated[SignedIn, Depends(signed_in)], parts: Annotated[Parts, Depends(parts_of)]
+) -> SignedIn:
+    """Whoever is signed in and has given their password a short while ago, or `NotConfirmed`."""
+    return _confirmed(who, parts)
+
+
+OurParts = Annotated[Parts, Depends(parts_of)]
+MaybeReader = Annotated[SignedIn | None, Depends(maybe_signed_in)]
+Reader = Annotated[SignedIn, Depends(signed_in)]
+Owner = Annotated[SignedIn, Depends(owner)]
+ConfirmedOwner = Annotated[SignedIn, Depends(confirmed_owner)]
+ConfirmedReader = Annotated[SignedIn, Depends(confirmed)]
+
+
+def is_for_people(request: Request) -> bool:
+    """Whether a browser shows the answer to somebody. Whoever calls the API is a program."""
+    return not request.url.path.startswith("/api/") and "text/html" in request.headers.get("accept", "")
+
+
+def install(app: FastAPI) -> None:
+    """How those failures look: a redirect, or a page, for people; our one shape for programs."""
+
+    async def answer_not_signed_in(request: Request, failure: Exception) -> Response:
+        if is_for_people(request):
+            return go(sign_in_first(page_of_form(request)))
+        return answer({"message": str(failure)}, status=401, headers={"Cache-Control": "no-store"})
+
+    async def answer_not_confirmed(request: Request, failure: Exception) -> Response:
+        if is_for_people(request):
+            return go(with_next("/sign-in/confirm", page_of_form(request)))
+        return answer({"message": str(failure)}, status=403, headers={"Cache-Control": "no-store"})
+
+    app.add_exception_handler(NotSignedIn, answer_not_signed_in)
+    app.add_exception_handler(NotConfirmed, answer_not_confirmed)
+
+
+def page_of_form(request: Request) -> str:
+    """Where the reader is: the page that they asked for or, of a form, the one that it stands on."""
+    if request.method in ("GET", "HEAD"):
+        query = f"?{request.url.query}" if request.url.query else ""
+        return safe_next(request.url.path + query)
+    return safe_next(came_from(request))
+
+
+def came_from(request: Request) -> str:
+    """The page of ours that a browser says it was on, with its query; "/" if it does not say, or it was
+    another site's."""
+    page = urlsplit(request.headers.get("referer", ""))
+    if f"{page.scheme}://{page.netloc}".lower() not in own_origins(request):
+        return "/"
+    return page.path + (f"?{page.query}" if page.query else "")
+
+
+def _confirmed(who: SignedIn, parts: Parts) -> SignedIn:
+    if parts.clock() - who.confirmed_at > sessions.CONFIRMED_FOR:
+        raise NotConfirmed
+    return who

@@ -1,0 +1,231 @@
+"""Of every route of the service, what it needs. A route that is missing here, or there, fails a test."""
+
+PIECES = (
+    "postcard", "windowed-letter", "windowedletter", "letter", "windowless-letter", "windowlessletter",
+    "notecard", "magnacard",
+)  # fmt: skip
+
+API = """
+GET    /ping                                             token
+GET    /openapi.json                                     token
+GET    /docs                                             token
+POST   /send/{piece}                                     send:write
+POST   /estimate/{piece}                                 send:write
+POST   /stored_send/{piece}                              send:write
+GET    /stored_send/{piece}/{stored_id}                  send:write
+POST   /stored_send/{piece}/{stored_id}                  send:write
+HEAD   /stored_send/{piece}/{stored_id}                  send:write
+GET    /orders/search                                    orders:read
+GET    /orders/stats                                     orders:read
+GET    /orders/list                                      orders:read
+GET    /orders                                           orders:read
+GET    /orders/{order_id}                                orders:read
+PUT    /orders/{order_id}                                orders:write
+GET    /orders/{order_id}/track                          orders:read
+GET    /orders/{order_id}/proof                          orders:read
+HEAD   /orders/{order_id}/proof                          orders:read
+PUT    /orders/{order_id}/cancel                         orders:write
+POST   /orders/{order_id}/cancel                         orders:write
+DELETE /orders/{order_id}/cancel                         orders:write
+PUT    /order/{order_id}/cancel                          orders:write
+POST   /orders/{order_id}/replay                         send:write
+GET    /orders/{order_id}/items                          orders:read
+GET    /order-items                                      orders:read
+GET    /order-items/{item_id}                            orders:read
+POST   /orders/{order_id}/release                        operator orders:write
+POST   /orders/{order_id}/refuse                         operator orders:write
+GET    /print/held                                       operator orders:read
+GET    /print/batches                                    operator orders:read
+GET    /print/batches/{batch_id}                         operator orders:read
+POST   /print/batches/{batch_id}/mark                    operator orders:write
+POST   /print/batches/{batch_id}/reprint                 operator orders:write
+POST   /print/batches/{batch_id}/retry                   operator orders:write
+POST   /print/rush                                       operator orders:write
+POST   /print/pool                                       operator orders:write
+POST   /mailing-lists-utils/count-radius-search          lists:read
+POST   /mailing-lists/buy-radius-search                  lists:write
+POST   /mailing-lists-utils/buy-radius-search            lists:write
+GET    /mailing-lists                                    lists:read
+POST   /mailing-lists                                    lists:write
+GET    /mailing-lists/{mailing_list_id}                  lists:read
+PUT    /mailing-lists/{mailing_list_id}                  lists:write
+DELETE /mailing-lists/{mailing_list_id}                  lists:write
+POST   /mailing-lists/{mailing_list_id}/merge            lists:write
+POST   /mailing-lists/{mailing_list_id}/dedupe           lists:write
+POST   /mailing-lists/{mailing_list_id}/rotate-key       lists:write
+GET    /mailing-lists/{mailing_list_id}/export           lists:read
+POST   /mailing-lists/{mailing_list_id}/import           lists:write
+GET    /mailing-lists/{mailing_list_id}/imports          lists:read
+GET    /mailing-lists/{mailing_list_id}/recipients       lists:read
+GET    /mailing-lists-utils/recipients/{mailing_list_id} lists:read
+POST   /imports/preview                                  lists:write
+GET    /imports/{import_id}                              lists:read
+POST   /imports/{import_id}/cancel                       lists:write
+GET    /imports/{import_id}/rejected.csv                 lists:read
+GET    /recipients                                       lists:read
+POST   /recipients                                       lists:write
+GET    /recipients/{recipient_id}                        lists:read
+PUT    /recipients/{recipient_id}                        lists:write
+DELETE /recipients/{recipient_id}                        lists:write
+POST   /recipients/erase                                 lists:write
+POST   /recipients/lookup                                lists:read
+POST   /recipients/delete-by-address                     lists:write
+POST   /recipients-utils/delete-by-address               lists:write
+POST   /recipients-utils/create-multiple                 lists:write
+POST   /recipients_multi                                 lists:write
+GET    /handwriting-styles                               templates:read
+GET    /image-templates                                  templates:read
+POST   /image-templates                                  templates:write
+GET    /image-templates/{template_id}                    templates:read
+PUT    /image-templates/{template_id}                    templates:write
+DELETE /image-templates/{template_id}                    templates:write
+GET    /message-templates                                templates:read
+POST   /message-templates                                templates:write
+GET    /message-templates/{template_id}                  templates:read
+PUT    /message-templates/{template_id}                  templates:write
+DELETE /message-templates/{template_id}                  templates:write
+GET    /webhooks                                         webhooks:read
+POST   /webhooks                                         webhooks:write
+GET    /webhooks/{webhook_id}                            webhooks:read
+PUT    /webhooks/{webhook_id}                            webhooks:write
+DELETE /webhooks/{webhook_id}                            webhooks:write
+POST   /webhooks/{webhook_id}/pause                      webhooks:write
+POST   /webhooks/{webhook_id}/resume                     webhooks:write
+POST   /webhooks/{webhook_id}/test                       webhooks:write
+POST   /webhooks/{webhook_id}/rotate-secret              webhooks:write
+POST   /webhooks/{webhook_id}/replay                     webhooks:write
+GET    /webhooks/{webhook_id}/deliveries                 webhooks:read
+GET    /webhooks/{webhook_id}/deliveries/{delivery_id}   webhooks:read
+POST   /webhooks/{webhook_id}/deliveries/{delivery_id}/retry webhooks:write
+GET    /automations                                      send:read
+POST   /automations                                      send:write
+GET    /automations/{automation_id}                      send:read
+PUT    /automations/{automation_id}                      send:write
+DELETE /automations/{automation_id}                      send:write
+POST   /automations/{automation_id}/preview              send:write
+GET    /sub-accounts                                     account:read
+POST   /sub-accounts                                     account:write
+GET    /sub-accounts/{sub_account_id}                    account:read
+PUT    /sub-accounts/{sub_account_id}                    account:write
+DELETE /sub-accounts/{sub_account_id}                    account:write
+GET    /account                                          account:read
+"""
+"""Under /api/v2, in front of all of which the gate stands: any good token, one with a scope, or an operator's
+with it."""
+
+PAGES = """
+GET    /settings                                               reader
+POST   /settings/name                                          reader
+POST   /settings/password                                      reader
+GET    /settings/second-factor                                 confirmed reader
+POST   /settings/second-factor                                 confirmed reader
+POST   /settings/second-factor/codes                           confirmed reader
+POST   /settings/second-factor/off                             reader
+POST   /settings/sessions/end-others                           reader
+POST   /settings/sessions/{session}/end                        reader
+POST   /session/token                                          reader
+POST   /session/switch                                         reader
+POST   /oauth/authorize                                        reader
+GET    /sign-in/confirm                                        reader
+POST   /sign-in/confirm                                        reader
+GET    /lists/import                                           reader
+GET    /settings/apps                                          reader
+GET    /settings/apps/{grant_id}/disconnect                    reader
+POST   /settings/apps/{grant_id}/disconnect                    reader
+GET    /settings/people                                        owner
+GET    /settings/people/invite                                 confirmed owner
+POST   /settings/people/invite                                 confirmed owner
+POST   /settings/people/invitations/{invitation_id}/again      confirmed owner
+POST   /settings/people/invitations/{invitation_id}/take-back  owner
+GET    /settings/people/{membership_id}/change                 confirmed owner
+POST   /settings/people/{membership_id}/change                 confirmed owner
+GET    /settings/people/{membership_id}/remove                 owner
+POST   /settings/people/{membership_id}/remove                 owner
+GET    /settings/tokens                                        owner
+GET    /settings/tokens/new                                    confirmed owner
+POST   /settings/tokens/new                                    confirmed owner
+GET    /settings/tokens/{token_id}/revoke                      owner
+POST   /settings/tokens/{token_id}/revoke                      owner
+GET    /settings/clients                                       owner
+GET    /settings/clients/new                                   confirmed owner
+POST   /settings/clients/new                                   confirmed owner
+GET    /settings/clients/{client}                              owner
+GET    /settings/clients/{client}/change                       confirmed owner
+POST   /settings/clients/{client}/change                       confirmed owner
+GET    /settings/clients/{client}/secret                       confirmed owner
+POST   /settings/clients/{client}/secret                       confirmed owner
+GET    /settings/clients/{client}/delete                       owner
+POST   /settings/clients/{client}/delete                       owner
+GET    /settings/audit                                         owner
+GET    /settings/audit.csv                                     owner
+"""
+"""For somebody who is signed in; perhaps as an owner, who has given their password a short while ago. To a
+POST belongs the word of our own forms."""
+
+OPEN = """
+GET    /                                        nothing
+GET    /docs                                    nothing
+GET    /openapi.json                            nothing
+GET    /assets/{name}                           nothing
+GET    /health                                  nothing
+GET    /ready                                   nothing
+GET    /metrics                                 metrics
+GET    /sign-in                                 nothing
+POST   /sign-in                                 form
+GET    /sign-in/code                            password given
+POST   /sign-in/code                            password given
+POST   /sign-out                                form
+GET    /forgot                                  nothing
+POST   /forgot                                  form
+GET    /reset/{token}                           nothing
+POST   /reset/{token}                           form
+GET    /join/{token}                            nothing
+POST   /join/{token}                            form
+GET    /oauth/authorize                         nothing
+POST   /oauth/token                             client
+POST   /oauth/revoke                            client
+GET    /.well-known/oauth-authorization-server  nothing
+POST   /tokens/leaked                           nothing
+GET    /files/{token}                           key
+HEAD   /files/{token}                           key
+GET    /art/{piece}.png                         nothing
+GET    /hands/{number}.png                      nothing
+GET    /q/{code}                                key
+HEAD   /q/{code}                                key
+POST   /hooks/print/{partner}                   signature
+POST   /hooks/carrier/iv-mtr                    signature
+GET    /hooks/lists/{api_key}                   key
+POST   /hooks/lists/{api_key}                   key
+GET    /receiver/{key}                          key
+GET    /receiver/{key}/events                   key
+GET    /receiver/{key}/hook                     key
+POST   /receiver/{key}/hook                     key
+GET    /unsubscribe/{token}                     key
+POST   /unsubscribe/{token}                     key
+GET    /stop                                    nothing
+GET    /stop/{code}                             nothing
+POST   /stop/{code}                             nothing
+"""
+"""For strangers: those that need nothing, or the word of a form of ours, or what only its holder has: a key
+in the path, a client's own credentials, a signature, the operator's token for metrics, a session that awaits
+the second factor."""
+
+Route = tuple[str, str]
+
+
+def _read(table: str) -> dict[Route, str]:
+    rows = [line.split(maxsplit=2) for line in table.strip().splitlines()]
+    return {(method, path): needs for method, path, needs in rows}
+
+
+def _every_piece(rows: dict[Route, str]) -> dict[Route, str]:
+    return {
+        (method, f"/api/v2{path.replace('{piece}', piece)}"): needs
+        for (method, path), needs in rows.items()
+        for piece in (PIECES if "{piece}" in path else ("",))
+    }
+
+
+API_NEEDS = _every_piece(_read(API))
+PAGE_NEEDS = _read(PAGES)
+OPEN_NEEDS = _read(OPEN)

@@ -1,0 +1,62 @@
+"""A restored service knows everyone, and has nobody signed in."""
+
+from pathlib import Path
+
+import sqlalchemy as sa
+from operator_commands import Quillpost
+from signed_in import browser_of, make_person
+
+from direct import TestClient
+from makers import Account
+from quillpost import wiring
+from quillpost.accounts.minting import insert_token
+from quillpost.database import dump
+from quillpost.database.engine import administrator
+from quillpost.database.people_tables import password_resets, people, sessions
+from quillpost.database.schema import create_roles
+from quillpost.database.tables import tokens
+from quillpost.parts import Parts
+from quillpost.people import resets
+from quillpost.web import create_app
+
+DANA = "dana@example.com"
+
+
+def test_sessions_end_with_a_restore_and_people_stay(
+    owner: Account, parts: Parts, conninfo: str, blank: str, tmp_path: Path, quillpost: Quillpost
+) -> None:
+    person = make_person(parts, owner.id, DANA)
+    browser = browser_of(owner.http)
+    browser.sign_in(DANA)
+    assert browser.get("/settings", follow=False).status_code == 200
+    with parts.db.work() as tx:
+        [session] = tx.execute(sa.select(sessions.c.id)).scalars()
+        resets.link_for(tx, person, base_url="http://quillpost.test", now=parts.clock())
+        insert_token(
+            tx, owner.id, name="a page's", mode="test", scopes=None, session_id=session, now=parts.clock()
+        )
+    file = tmp_path / "monday.qpb"
+    assert quillpost("backup", file, home=tmp_path / "home", database_url=conninfo).code == 0
+    restored = quillpost("restore", file, home=tmp_path / "another", database_url=blank)
+    assert restored.code == 0, restored.err
+    assert "Everyone signs in anew." in restored.out
+
+    service = wiring.build(wiring.Settings(home=tmp_path / "another"), blank, clock=parts.clock)
+    with service.db.work() as tx:
+        assert tx.execute(sa.select(people.c.email)).scalars().all() == [DANA]
+        assert tx.execute(sa.select(sessions.c.id)).all() == []
+        assert tx.execute(sa.select(password_resets.c.digest)).all() == []
+        assert tx.execute(sa.select(tokens.c.name)).scalars().all() == ["test"]
+    with TestClient(create_app(service), base_url="http://quillpost.test") as http:
+        again = browser_of(http)
+        again.sign_in(DANA)
+        assert again.get("/settings", follow=False).status_code == 200
+    service.db.close()
+
+
+def test_a_backup_from_before_there_were_people_is_restored_all_the_same(blank: str) -> None:
+    engine = administrator(blank)
+    with engine.begin() as tx:
+        create_roles(tx)
+    engine.dispose()
+    dump.end_sessions(blank)

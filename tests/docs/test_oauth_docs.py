@@ -1,0 +1,222 @@
+"""The page about OAuth: its lines are run against a real server, its numbers and errors are the real ones."""
+
+import inspect
+import io
+import json
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from authlib.oauth2 import rfc6749
+from oauth_app import hidden_in
+from raw_http import real_server
+from signed_in import Browser, browser_of, make_person
+
+from direct import TestClient
+from makers import Account
+from quillpost.accounts import app_tokens, clients, redirect_addresses
+from quillpost.accounts.audit import Actor
+from quillpost.accounts.rules import SCOPES
+from quillpost.accounts.scope_words import WORDS
+from quillpost.database import Tenant
+from quillpost.doors import leaked_tokens
+from quillpost.kit import tokens
+from quillpost.oauth import exchange, requests
+from quillpost.parts import Parts
+from quillpost.reception import forms
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "oauth.md").read_text()
+CODE = ROOT / "src" / "quillpost" / "oauth"
+DANA, BACK = "dana@example.com", "https://app.example.com/back"
+
+
+def blocks(language: str) -> dict[str, str]:
+    """The page's pieces of code, by the name that stands before each."""
+    found = re.findall(rf"<!-- {language}: (\w+) -->\n```\w+\n(.*?)```", PAGE, re.DOTALL)
+    return dict(found)
+
+
+@dataclass
+class Integrator:
+    """Somebody who follows the page, with a client of their own, and whoever allows what it asks for."""
+
+    base: str
+    client_id: str
+    client_secret: str
+    browser: Browser
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def run(self, block: str, **more: str) -> str:
+        """The block's lines, in a shell that still knows what earlier ones have set."""
+        script = re.sub(r"^(BASE|CLIENT_ID|CLIENT_SECRET|REDIRECT_URI)=.*$", "", block, flags=re.MULTILINE)
+        self.environment |= more | {
+            "BASE": self.base,
+            "CLIENT_ID": self.client_id,
+            "CLIENT_SECRET": self.client_secret,
+            "REDIRECT_URI": BACK,
+        }
+        told = "".join(f'\necho "{name}=${{{name}:-}}" >&2' for name in ("STATE", "VERIFIER"))
+        done = subprocess.run(
+            ["bash", "-euc", script + told],
+            env=os.environ | self.environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        self.environment |= dict(line.split("=", 1) for line in done.stderr.splitlines())
+        return done.stdout
+
+    def allow(self, address: str) -> str:
+        """Where the person is led back to."""
+        assert address.startswith(self.base)
+        path = address.removeprefix(self.base).strip()
+        page = self.browser.get(path)
+        assert page.status_code == 200
+        answer = self.browser.post(path, decision="allow", mode="test", follow=False, **hidden_in(page))
+        assert answer.status_code in (302, 303), answer.text
+        return str(answer.headers["Location"])
+
+
+@pytest.fixture
+def integrator(owner: Account, http: TestClient, parts: Parts) -> Iterator[Integrator]:
+    make_person(parts, owner.id, DANA)
+    with parts.db.transaction(Tenant(owner.id)) as tx:
+        wish = clients.Registration(name="Example", redirect_uris=[BACK])
+        client, secret = clients.register(
+            tx, owner.id, wish, is_public=False, actor=Actor(DANA), now=parts.clock()
+        )
+    assert secret is not None
+    browser = browser_of(http)
+    browser.sign_in(DANA)
+    with real_server(http.app) as port:
+        yield Integrator(f"http://127.0.0.1:{port}", client.client_id, secret, browser)
+
+
+def test_the_flow_by_hand_works_as_it_is_written(integrator: Integrator) -> None:
+    lines = blocks("shell")
+    address = integrator.run(lines["ask"])
+    came_back_to = integrator.allow(address)
+    came = parse_qs(urlsplit(came_back_to).query)
+    assert came_back_to.startswith(BACK)
+    assert came["state"] == [integrator.environment["STATE"]]
+    first = json.loads(integrator.run(lines["exchange"], CODE=came["code"][0]))
+    assert first.keys() == {"token_type", "expires_in", "access_token", "refresh_token"}
+    pong = json.loads(integrator.run(lines["call"], ACCESS_TOKEN=first["access_token"]))
+    assert pong == {"message": "pong", "test_mode": True}
+    second = json.loads(integrator.run(lines["refresh"], REFRESH_TOKEN=first["refresh_token"]))
+    assert second["refresh_token"] != first["refresh_token"]
+    integrator.run(lines["revoke"], REFRESH_TOKEN=second["refresh_token"])
+    gone = json.loads(integrator.run(lines["call"], ACCESS_TOKEN=second["access_token"]))
+    assert gone == {"message": "Unauthenticated."}
+
+
+def test_the_example_in_python_works_as_it_is_written(
+    integrator: Integrator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OAUTHLIB_INSECURE_TRANSPORT", "1")
+    lines = blocks("python")
+    kept: list[dict[str, str]] = []
+    known: dict[str, Any] = {
+        "base": integrator.base,
+        "client_id": integrator.client_id,
+        "client_secret": integrator.client_secret,
+        "redirect_uri": BACK,
+        "keep": kept.append,
+    }
+    said = io.StringIO()
+    with redirect_stdout(said):
+        exec(lines["ask"], known)
+        known["came_back_to"] = integrator.allow(known["address"])
+        exec(lines["exchange"], known)
+        known["tokens"] = known["tokens"] | {"expires_at": 1}  # long ago: the library refreshes by itself
+        exec(lines["refresh"], known)
+    pong, orders = said.getvalue().splitlines()
+    assert "pong" in pong
+    assert "'data': []" in orders
+    [renewed] = kept
+    assert renewed["refresh_token"] != known["tokens"]["refresh_token"]
+
+
+def test_a_token_is_reported_as_the_page_says(integrator: Integrator, owner: Account) -> None:
+    told = json.loads(integrator.run(blocks("shell")["leaked"], LEAKED=owner.token))
+    assert told == {"message": leaked_tokens.DONE}
+    assert owner.get("/ping").status_code == 401
+
+
+@pytest.mark.parametrize("kind", ["live", "test", "refresh", "secret", "session"])
+def test_scanners_find_our_secrets_by_the_page_alone(kind: tokens.Kind) -> None:
+    known: dict[str, Any] = {}
+    exec(blocks("python")["checksum"], known)
+    [pattern] = re.findall(r"^qp_\(live.*$", PAGE, re.MULTILINE)
+    secret = tokens.mint(kind, bytes(range(24)))
+    for length in (24, 32, 64):
+        assert re.fullmatch(pattern, tokens.mint(kind, bytes(range(length))))
+    assert known["is_real"](secret)
+    assert not known["is_real"](secret[:-1] + ("0" if secret[-1] != "0" else "1"))
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+def test_every_scope_is_documented_in_the_words_that_people_see(scope: str) -> None:
+    words = WORDS[scope]
+    assert f"| `{scope}` | {words[0].lower()}{words[1:]} |" in PAGE
+
+
+def errors_in_code() -> set[str]:
+    """Every error that an app can be told, by the classes and the words that our code uses."""
+    text = "\n".join(file.read_text() for file in CODE.glob("*.py"))
+    named = set(re.findall(r"""["']?error["']?\s*[:=]\s*["'](\w+)["']""", text))
+    for name in set(re.findall(r"\b(\w+Error)\b", text)):
+        kind: Any = getattr(rfc6749, name, None)
+        if (
+            inspect.isclass(kind)
+            and issubclass(kind, rfc6749.OAuth2Error)
+            and kind is not rfc6749.OAuth2Error
+        ):
+            named.add(str(getattr(kind, "error", "")))
+    return named | {"access_denied"}
+
+
+@pytest.mark.parametrize("error", sorted(errors_in_code()))
+def test_every_error_of_oauth_is_documented(error: str) -> None:
+    assert f"| `{error}` |" in PAGE
+
+
+def test_no_error_is_documented_that_is_never_told() -> None:
+    errors = PAGE.partition("## Errors")[2].partition("\n## ")[0]
+    assert set(re.findall(r"^\| `(\w+)` \|", errors, re.MULTILINE)) - {"error"} <= errors_in_code()
+
+
+@pytest.mark.parametrize(
+    "fact",
+    [
+        f"| code | {app_tokens.USUAL.code.seconds} seconds, once (`QUILLPOST_CODE_SECONDS`) |",
+        f"| access token | {app_tokens.USUAL.access.days} days (`QUILLPOST_ACCESS_TOKEN_DAYS`);"
+        f" {app_tokens.OVERLAP.seconds // 60} minutes more",
+        f"| refresh token | {app_tokens.USUAL.refresh.days} days, once (`QUILLPOST_REFRESH_TOKEN_DAYS`) |",
+        f"| clients of an account | {clients.MOST_CLIENTS} |",
+        f"| redirect addresses of a client | {clients.MOST_REDIRECTS} |",
+        f"`/oauth/revoke` from one network | {exchange.FAILURES_A_MINUTE} a minute, then 429; good ones",
+        f"| {forms.LARGEST_FORM:,} bytes, {requests.MOST_PARAMETERS} fields, each once |",
+        f"at most {redirect_addresses.LONGEST:,} characters",
+        f'"expires_in": {int(app_tokens.USUAL.access.total_seconds())}',
+        f"{leaked_tokens.MOST_TOKENS:,} in one report at most,"
+        f" and {leaked_tokens.OF_ONE_NETWORK} reports a minute",
+    ],
+)
+def test_every_number_is_the_real_one(fact: str) -> None:
+    assert fact in PAGE
+
+
+def test_the_endpoints_are_those_of_the_metadata(http: TestClient) -> None:
+    told = http.get("/.well-known/oauth-authorization-server").json()
+    for name in ("authorization_endpoint", "token_endpoint", "revocation_endpoint"):
+        assert f"{urlsplit(told[name]).path}`" in PAGE
+    assert "GET /.well-known/oauth-authorization-server" in PAGE

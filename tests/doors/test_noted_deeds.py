@@ -1,0 +1,186 @@
+"""Whatever people and apps do that the audit log should tell is done here by way of pages and endpoints."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pyotp
+import sqlalchemy as sa
+from httpx2 import Response
+from noted_acts import BY_CALLS, BY_COMMANDS
+from oauth_app import BACK, App, connect
+from signed_in import PASSWORD, Browser, browser_of
+
+from direct import TestClient
+from makers import Account, Clock
+from quillpost.accounts.audit import ACTS, AT_THE_COMMAND_LINE, read_log
+from quillpost.database.people_tables import invitations as invited
+from quillpost.database.people_tables import memberships, oauth_clients, oauth_grants, people
+from quillpost.database.tables import tokens
+from quillpost.parts import Parts
+from quillpost.people import invitations, resets
+
+DANA, MEL = "dana@example.com", "mel@example.com"
+NEW = "a brand new set of words"
+
+
+@dataclass
+class Scene:
+    """An account, its owner Dana in her browser, and an app of hers."""
+
+    parts: Parts
+    http: TestClient
+    account: Account
+    clock: Clock
+    app: App
+
+    @property
+    def dana(self) -> Browser:
+        return self.app.browser
+
+    def newest(self, column: sa.ColumnElement[int]) -> int:
+        with self.parts.db.work() as tx:
+            return int(tx.execute(sa.select(sa.func.max(column))).scalar_one())
+
+    def join_path(self) -> str:
+        with self.parts.db.work() as tx:
+            link = invitations.invite(
+                tx, self.parts.sealer, self.account.id, email=MEL, role="member", sub_account_id=None,
+                actor=AT_THE_COMMAND_LINE, base_url=self.parts.base_url, now=self.clock.now(),
+                is_mailed=False,
+            )  # fmt: skip
+        return link.removeprefix(self.parts.base_url)
+
+    def reset_path(self) -> str:
+        with self.parts.db.work() as tx:
+            who = tx.execute(sa.select(people.c.id).where(people.c.email == DANA)).scalar_one()
+            link = resets.link_for(tx, who, base_url=self.parts.base_url, now=self.clock.now())
+        return link.removeprefix(self.parts.base_url)
+
+    def turn_on(self) -> Response:
+        page = self.dana.get("/settings/second-factor").text
+        secret = re.search(r"<code>([A-Z2-7]{32})</code>", page)
+        assert secret is not None
+        return self.dana.post("/settings/second-factor", code=pyotp.TOTP(secret[1]).at(self.clock.now()))
+
+    def recover(self) -> Response:
+        codes = self.dana.post("/settings/second-factor/codes").text
+        code = re.search(r"<code>([0-9a-z]+(?:-[0-9a-z]+)+)</code>", codes)
+        assert code is not None, codes
+        other = browser_of(self.http)
+        other.sign_in(DANA, NEW)
+        return other.post("/sign-in/code", code=code[1])
+
+    def revoked(self) -> Response:
+        number = self.newest(tokens.c.id)
+        return self.dana.post(f"/settings/tokens/{number}/revoke")
+
+    def twice(self, act: Callable[[str], Response], secret: str) -> Response:
+        assert act(secret).status_code == 200
+        return act(secret)
+
+
+def token_fields(name: str) -> dict[str, Any]:
+    return {"name": name, "mode": "test", "limits": "all", "lasts": "never"}
+
+
+DEEDS: list[tuple[str, Callable[[Scene], Response], int]] = [
+    ("sign_in.refused", lambda s: browser_of(s.http).sign_in(DANA, "not these words"), 422),
+    ("sign_in", lambda s: browser_of(s.http).sign_in(DANA), 200),
+    ("sessions.ended", lambda s: s.dana.post("/settings/sessions/end-others"), 200),
+    (
+        "password.changed",
+        lambda s: s.dana.post("/settings/password", present=PASSWORD, password=NEW * 2, again=NEW * 2),
+        200,
+    ),
+    ("password.reset_asked", lambda s: browser_of(s.http).post("/forgot", email=DANA), 200),
+    (
+        "password.reset",
+        lambda s: browser_of(s.http).post(s.reset_path(), password=NEW, again=NEW),
+        200,
+    ),
+    ("sign_in", lambda s: s.dana.sign_in(DANA, NEW), 200),
+    ("second_factor.on", Scene.turn_on, 200),
+    ("second_factor.codes", lambda s: s.dana.post("/settings/second-factor/codes"), 200),
+    ("second_factor.recovered", Scene.recover, 200),
+    ("second_factor.off", lambda s: s.dana.post("/settings/second-factor/off", password=NEW), 200),
+    ("person.invited", lambda s: s.dana.post("/settings/people/invite", email=MEL, role="member"), 200),
+    (
+        "person.uninvited",
+        lambda s: s.dana.post(f"/settings/people/invitations/{s.newest(invited.c.id)}/take-back"),
+        200,
+    ),
+    (
+        "person.joined",
+        lambda s: browser_of(s.http).post(s.join_path(), name="Mel Ortiz", password=NEW, again=NEW),
+        200,
+    ),
+    (
+        "person.changed",
+        lambda s: s.dana.post(f"/settings/people/{s.newest(memberships.c.id)}/change", role="owner"),
+        200,
+    ),
+    ("person.removed", lambda s: s.dana.post(f"/settings/people/{s.newest(memberships.c.id)}/remove"), 200),
+    ("token.created", lambda s: s.dana.post("/settings/tokens/new", **token_fields("Zapier")), 200),
+    ("token.revoked", Scene.revoked, 200),
+    (
+        "token.leaked",
+        lambda s: s.http.post("/tokens/leaked", json={"tokens": [s.app.tokens()["access_token"]]}),
+        202,
+    ),
+    ("app.allowed", lambda s: s.app.exchange(s.app.code()), 200),
+    (
+        "app.disconnected",
+        lambda s: s.dana.post(f"/settings/apps/{s.newest(oauth_grants.c.id)}/disconnect"),
+        200,
+    ),
+    ("app.disconnected", lambda s: s.app.revoke(s.app.tokens()["refresh_token"]), 200),
+    ("app.replayed", lambda s: s.twice(s.app.exchange, s.app.code()), 400),
+    ("app.reused", lambda s: s.twice(s.app.refresh, s.app.tokens()["refresh_token"]), 400),
+    (
+        "client.created",
+        lambda s: s.dana.post(
+            "/settings/clients/new", name="Zap", redirect_uris=BACK, kind="confidential", limits="all"
+        ),
+        200,
+    ),
+    (
+        "client.changed",
+        lambda s: s.dana.post(
+            f"/settings/clients/{s.newest(oauth_clients.c.id)}/change",
+            name="Zip", redirect_uris=BACK, limits="all",
+        ),
+        200,
+    ),
+    (
+        "client.secret",
+        lambda s: s.dana.post(f"/settings/clients/{s.newest(oauth_clients.c.id)}/secret"),
+        200,
+    ),
+    (
+        "client.deleted",
+        lambda s: s.dana.post(f"/settings/clients/{s.newest(oauth_clients.c.id)}/delete"),
+        200,
+    ),
+    ("sign_out", lambda s: s.dana.post("/sign-out"), 200),
+]  # fmt: skip
+"""What is noted, how it is done, and the answer to it. Each goes on from where the last has led."""
+
+
+def test_every_act_is_done_somewhere() -> None:
+    assert {act for act, _, _ in DEEDS} == ACTS.keys() - BY_CALLS - BY_COMMANDS
+
+
+def test_each_deed_is_noted_when_it_is_done(
+    parts: Parts, http: TestClient, owner: Account, clock: Clock
+) -> None:
+    scene = Scene(parts, http, owner, clock, connect(parts, http, owner))
+    for act, deed, status in DEEDS:
+        with parts.db.work() as tx:
+            known = {entry.id for entry in read_log(tx, owner.id, most=1_000)}
+        answer = deed(scene)
+        assert answer.status_code == status, (act, answer.text)
+        with parts.db.work() as tx:
+            new = [entry.act for entry in read_log(tx, owner.id, most=1_000) if entry.id not in known]
+        assert act in new, (act, new)

@@ -1,0 +1,181 @@
+"""Mails about signing in, over a real mail server: with their link, which is nowhere else."""
+
+import re
+from importlib.resources import files
+
+import sqlalchemy as sa
+from front_door import DANA, actor_of
+from mail_house import Mail, MailHouse
+from newsroom import by_mail, courier, told, work_off
+
+from makers import Clock
+from quillpost.database.event_tables import notices
+from quillpost.notices import outbox, refusals, upkeep
+from quillpost.notices.refusals import Reader
+from quillpost.parts import Parts
+from quillpost.people import invitations, letters, resets
+
+TEMPLATES = files("quillpost.pages") / "templates"
+BASE = "https://mail.example.com"
+RESET = re.compile(rf"{re.escape(BASE)}/reset/qp_reset_[0-9A-Za-z]+")
+
+
+def ask(parts: Parts) -> None:
+    resets.ask(parts.people, DANA, base_url=BASE, address="192.0.2.7", now=parts.clock())
+
+
+def sent(parts: Parts) -> Mail:
+    with MailHouse() as house:
+        work_off(courier(parts, by_mail(house)))
+        assert len(house.mails) == 1
+        return house.mails[0]
+
+
+def test_the_link_is_in_the_mail_and_then_nowhere(parts: Parts, dana: int) -> None:
+    ask(parts)
+    assert told(parts)[0].secret_sealed is not None
+    mail = sent(parts)
+    assert mail.to == [DANA]
+    assert mail.message["Subject"] == "Set another password"
+    found = RESET.search(mail.part("plain"))
+    assert found is not None
+    assert f'<a href="{found[0]}">' in mail.part("html")
+    assert "{link}" not in mail.part("plain") + mail.part("html")
+    with parts.db.work() as tx:
+        assert resets.whose(tx, found[0].rpartition("/")[2], now=parts.clock()) == DANA
+    row = told(parts)[0]
+    assert (row.status, row.secret_sealed) == ("sent", None)
+    assert "qp_reset_" not in row.words
+
+
+def test_it_says_why_they_get_it_and_needs_no_unsubscribing(parts: Parts, account: int, dana: int) -> None:
+    with parts.db.work() as tx:
+        refusals.refuse(tx, Reader(account, DANA), now=parts.clock())
+    ask(parts)
+    mail = sent(parts)
+    assert mail.message["List-Unsubscribe"] is None
+    assert "[Test]" not in mail.message["Subject"]
+    assert "You get this because you sign in to Quillpost with this address" in mail.part("plain")
+    assert "nothing was printed" not in mail.part("plain")
+
+
+def test_an_invitation_brings_its_link(parts: Parts, account: int, dana: int) -> None:
+    with parts.db.work() as tx:
+        link = invitations.invite(
+            tx,
+            parts.sealer,
+            account,
+            email="lee@example.com",
+            role="member",
+            sub_account_id=None,
+            actor=actor_of(dana),
+            base_url=BASE,
+            now=parts.clock(),
+        )
+    mail = sent(parts)
+    assert mail.to == ["lee@example.com"]
+    assert link in mail.part("plain")
+    assert "dana@example.com invites you to the account Dana Whitfield" in mail.part("plain")
+
+
+def test_a_name_cannot_bend_the_mail(parts: Parts, account: int, dana: int) -> None:
+    with parts.db.work() as tx:
+        tx.execute(
+            sa.text("update accounts set name = :name"), {"name": "A\r\nBcc: x@example.com\n\n" + "b" * 500}
+        )
+        invitations.invite(
+            tx,
+            parts.sealer,
+            account,
+            email="lee@example.com",
+            role="member",
+            sub_account_id=None,
+            actor=actor_of(dana, "d" * 400),
+            base_url=BASE,
+            now=parts.clock(),
+        )
+    mail = sent(parts)
+    assert mail.message["Bcc"] is None
+    assert mail.message["Subject"].startswith("You are invited to A Bcc: x@example.com bbb")
+    assert "\n" not in mail.message["Subject"]
+    assert "b" * 90 not in mail.part("plain").partition("-- ")[0]
+
+
+def test_what_cannot_be_sent_yet_keeps_its_link(parts: Parts, clock: Clock, dana: int) -> None:
+    ask(parts)
+    with MailHouse(data_answer="451 Later") as house:
+        work_off(courier(parts, by_mail(house)))
+    assert told(parts)[0].status == "pending"
+    assert told(parts)[0].secret_sealed is not None
+    clock.advance(minutes=2)
+    assert RESET.search(sent(parts).part("plain"))
+
+
+def test_what_is_refused_for_good_forgets_it(parts: Parts, dana: int) -> None:
+    ask(parts)
+    with MailHouse(answers={DANA: "550 Nobody here"}) as house:
+        work_off(courier(parts, by_mail(house)))
+    assert (told(parts)[0].status, told(parts)[0].secret_sealed) == ("failed", None)
+
+
+def test_so_does_what_is_given_up(parts: Parts, clock: Clock, dana: int) -> None:
+    ask(parts)
+    clock.advance(days=4)
+    upkeep.forget_old(parts.db, now=parts.clock())
+    assert (told(parts)[0].status, told(parts)[0].secret_sealed) == ("failed", None)
+
+
+def test_a_link_that_is_over_is_not_sent_any_more(parts: Parts, clock: Clock, dana: int) -> None:
+    ask(parts)
+    with MailHouse(data_answer="451 Later") as house:
+        work_off(courier(parts, by_mail(house)))
+    clock.advance(minutes=59)
+    assert told(parts)[0].status == "pending"
+    clock.advance(minutes=1)
+    with MailHouse() as house:
+        work_off(courier(parts, by_mail(house)))
+        assert house.mails == []
+    row = told(parts)[0]
+    assert (row.status, row.secret_sealed, row.attempts) == ("failed", None, 1)
+    assert row.error == "It could not be sent before the link in it was over."
+
+
+def test_a_secret_opens_in_no_other_notice(parts: Parts, dana: int) -> None:
+    ask(parts)
+    with parts.db.work() as tx:
+        letters.post(tx, dana, key="other", subject="Other", words="{link}", now=parts.clock())
+        sealed = tx.execute(sa.select(notices.c.secret_sealed).order_by(notices.c.id)).scalars().first()
+        tx.execute(sa.update(notices).where(notices.c.key == "other").values(secret_sealed=sealed))
+        tx.execute(sa.delete(notices).where(notices.c.key != "other"))
+    with MailHouse() as house:
+        work_off(courier(parts, by_mail(house)))
+        assert house.mails == []
+    row = told(parts)[0]
+    assert row.status == "pending"
+    assert "a reason that is in the log" in row.error
+
+
+def test_nobody_in_no_account_is_written_to(parts: Parts, account: int) -> None:
+    with parts.db.work() as tx:
+        letters.post(tx, None, key="a", subject="x", words="x", now=parts.clock())
+        letters.post(tx, 10_000, key="b", subject="x", words="x", now=parts.clock())
+    assert told(parts) == []
+
+
+def test_the_words_are_mails_words(parts: Parts, dana: int) -> None:
+    with parts.db.work() as tx:
+        letters.tell_password_changed(tx, dana, by_link=False, now=parts.clock())
+        letters.tell_second_factor_off(tx, dana, now=parts.clock())
+        for left in (0, 1, 5):
+            letters.tell_recovery_code_used(tx, dana, left=left, now=parts.clock())
+    words = [row.words for row in told(parts)]
+    assert len(words) == 5
+    assert "2026-05-04 12:00:00 UTC, by somebody who was signed in as you." in words[0]
+    assert ["No others are left" in words[2], "One is left." in words[3], "5 are left." in words[4]] == [
+        True
+    ] * 3
+    assert all("If that was not you" in each for each in words)
+    assert all("access tokens and connected apps" in each for each in words), "which a password does not end"
+    (quoted,) = {re.findall("“(.+)”", each)[0] for each in words}
+    assert f">{quoted}</a>" in (TEMPLATES / "sign_in.html").read_text()
+    assert outbox.context_of("k") == "notices:k:secret"
