@@ -178,12 +178,22 @@ def clock() -> Clock:
     return Clock()
 
 
+@pytest.fixture(scope="session")
+def usual_settings() -> wiring.Settings:
+    """Read once: to look for every setting in the environment takes longer than all else that is built."""
+    return wiring.Settings()
+
+
 @pytest.fixture
-def build(databases: Databases, conninfo: str, clock: Clock, tmp_path: Path) -> Iterator[Build]:
+def build(
+    databases: Databases, conninfo: str, clock: Clock, tmp_path: Path, usual_settings: wiring.Settings
+) -> Iterator[Build]:
     """Parts with other settings than usual."""
 
     def make(**settings: object) -> Parts:
-        chosen = wiring.Settings.model_validate({"home": tmp_path / "home", **settings})
+        chosen = usual_settings.model_copy(update={"home": tmp_path / "home"})
+        if settings:
+            chosen = wiring.Settings.model_validate({"home": tmp_path / "home", **settings})
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(footing, "Database", opened)
             return wiring.build(chosen, conninfo, clock=clock.now)

@@ -57,6 +57,10 @@ REFUSED = range(400, 500)
 MAY_BE_FINE = range(200, 500)
 
 
+NOTED_READS = {"GET /mailing-lists/{mailing_list_id}/export"}
+"""Of which the audit log has a line, once they are granted: whoever takes all people of a list with them."""
+
+
 class Judge:
     """Makes calls one after the other and remembers what was wrong with their answers.
 
@@ -70,7 +74,8 @@ class Judge:
         self._faults: list[str] = []
 
     def see(self, name: object, call: Callable[[], Response], *, expect: range = MAY_BE_FINE) -> Response:
-        may_change = self._operation.method != "GET" and expect.start < REFUSED.start
+        is_read = self._operation.method == "GET" and str(self._operation) not in NOTED_READS
+        may_change = not is_read and expect.start < REFUSED.start
         if may_change:
             self._look()
         answer = call()
