@@ -3,6 +3,7 @@
 import re
 from typing import Any
 
+import pytest
 from browser import new_page
 from fastapi import FastAPI
 from playwright.sync_api import Page, expect
@@ -26,6 +27,7 @@ PAGES = (
 )
 
 
+@pytest.mark.long
 def test_an_owner_does_everything_by_hand_and_the_policy_refuses_nothing(
     parts: Parts, http: Any, app: FastAPI
 ) -> None:

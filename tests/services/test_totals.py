@@ -1,5 +1,6 @@
 """Whatever becomes of an account's orders, their totals are what the ledger says, and so is its credit."""
 
+import os
 from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any
@@ -155,11 +156,12 @@ DEEDS: dict[str, Callable[[Office, int], None]] = {
     "deliver": lambda office, n: office.move(n, S.DELIVERED),
     "return": lambda office, n: office.move(n, S.RETURNED_TO_SENDER),
 }
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "20"))
 LIVES = st.lists(st.tuples(st.sampled_from(list(DEEDS)), st.integers(0, 9)), min_size=12, max_size=30)
 
 
 @given(life=LIVES)
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_totals_are_what_the_ledger_says(
     parts: Parts, http: TestClient, clock: Clock, life: list[tuple[str, int]]
 ) -> None:
