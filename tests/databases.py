@@ -43,7 +43,7 @@ SEQUENCES = """
     select setval(oid::regclass, 1, false) from pg_class
      where relkind = 'S' and relnamespace = 'public'::regnamespace
 """
-SHIPPED = ("prices", "address_passes")
+SHIPPED = ("prices", "address_passes", "giftcard_brands")
 """The tables that a new database has rows in."""
 
 

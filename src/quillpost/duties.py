@@ -16,6 +16,8 @@ from quillpost.automations.drafting import Means, ReadSend
 from quillpost.automations.sending import send_due
 from quillpost.creative.shelf import forget_expired, forget_orphans
 from quillpost.fulfilment import pooling, production, review, steps
+from quillpost.giftcards.giving_back import Returns
+from quillpost.giftcards.voiding import GIVE_BACK
 from quillpost.jobs import Task
 from quillpost.leads import buying
 from quillpost.notices import upkeep
@@ -61,6 +63,7 @@ def tasks(parts: Parts) -> list[Task]:
     forget_people = timed(finishing.finish, db, parts.sealer, shelf.store)
     heed_requests = partial(do_not_mail.take_in, db, parts.sealer, clock=parts.clock)
     find_dates = timed(partial(due.find_dates, db, zone=parts.worlds["live"].zone))
+    give_back = timed(Returns(db, press.issuers).give_back)
     rejudge_old = partial(rejudge, db, parts.clock)
 
     def verify_new() -> None:
@@ -78,6 +81,7 @@ def tasks(parts: Parts) -> list[Task]:
         Task(closing.CLOSE, close),
         Task(replaying.REPLAY, timed(replaying.go_on, db)),
         Task(buying.TELL, timed(buying.tell, db, parts.leads["live"])),
+        Task(GIVE_BACK, give_back),
         Task(filling.FILL, partial(filling.fill, importing), queue=filling.QUEUE, retries=6),
         Task(VERIFY, verify_new),
         Task(REJUDGE, rejudge_old),
@@ -95,6 +99,7 @@ def tasks(parts: Parts) -> list[Task]:
         Task("tracking.close_again", close, every="11 * * * *"),
         Task("webhooks.replay_again", partial(replaying.go_on_again, db), every="* * * * *"),
         Task("leads.tell_again", partial(buying.tell_again, db), every="* * * * *"),
+        Task("giftcards.give_back_again", give_back, every="* * * * *"),
         Task("audience.verify_again", verify_new, every="* * * * *"),
         Task("audience.rejudge_again", rejudge_old, every="* * * * *"),
         Task("automations.send_again", automate, every="* * * * *"),

@@ -9,18 +9,23 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+import structlog
 from pydantic import ValidationError
 
 from quillpost.adapters.files.objects import folder_store, s3_store
 from quillpost.database import Database
 from quillpost.database.embedded import EmbeddedPostgres
 from quillpost.database.engine import require_reachable
+from quillpost.database.resealing import is_anything_sealed
 from quillpost.kit.errors import NotReady
-from quillpost.kit.sealing import Sealer, load_or_create_key
+from quillpost.kit.key_files import KeyFile
+from quillpost.kit.sealing import KEY_BYTES, Sealer
 from quillpost.kit.times import Clock
 from quillpost.kit.turns import Turn
 from quillpost.ports import FileStore
 from quillpost.settings import Settings as Settings
+
+log = structlog.get_logger(__name__)
 
 
 def now() -> datetime:
@@ -90,10 +95,35 @@ class Footing:
 
 
 def stand(settings: Settings, conninfo: str, *, clock: Clock = now) -> Footing:
-    sealer, store = sealer_of(settings), file_store(settings)
     # The embedded server knows us by our socket, whichever role we come as.
     db = Database(conninfo, own_logins=settings.database_url is None)
-    return Footing(settings, db, store, sealer, clock)
+    if settings.secret_key is None:
+        _have_key_file(KeyFile(key_path(settings.home)), db)
+    return Footing(settings, db, file_store(settings), sealer_of(settings), clock)
+
+
+def _have_key_file(file: KeyFile, db: Database) -> None:
+    """The first start makes it. Later, one that is not there is lost, and another would hide that."""
+    if file.path.exists():
+        return
+    try:
+        with db.work() as tx:
+            is_lost = is_anything_sealed(tx)
+    finally:
+        db.close()  # it opens again when it is used: what is set wrongly may still stop the start
+    if is_lost:
+        raise NotReady(
+            f"The key file {file.path} is gone, and this database has secrets that only its keys open: bring"
+            " it back, from FILE.key of the last backup, or set QUILLPOST_SECRET_KEY as it was."
+        )
+    file.make()
+
+
+def warn_of_open_key(settings: Settings) -> None:
+    """A key file that others may use still works: for whoever looks at the log of a start."""
+    file = KeyFile(key_path(settings.home))
+    if settings.secret_key is None and file.is_open_to_others:
+        log.warning("keys.open_to_others", file=str(file.path), advice=f"chmod 600 {file.path}")
 
 
 def file_store(settings: Settings) -> FileStore:
@@ -112,15 +142,18 @@ def file_store(settings: Settings) -> FileStore:
 
 
 def sealer_of(settings: Settings) -> Sealer:
+    """The keys of the environment, or those of the key file, which may change while we run."""
     if settings.secret_key is None:
-        return Sealer({"1": load_or_create_key(key_path(settings.home))}, "1")
+        file = KeyFile(key_path(settings.home))
+        return Sealer.of(file.read(), renewed=file.renewed)
     try:
-        key = base64.b64decode(settings.secret_key.get_secret_value(), validate=True)
+        given = settings.secret_key.get_secret_value().split()
+        keys = [base64.b64decode(key, validate=True) for key in given]
     except binascii.Error:
-        key = b""
-    if len(key) != 32:
-        raise NotReady("QUILLPOST_SECRET_KEY must be 32 bytes as base64.")
-    return Sealer({"1": key}, "1")
+        keys = []
+    if not keys or any(len(key) != KEY_BYTES for key in keys):
+        raise NotReady("QUILLPOST_SECRET_KEY must be 32 bytes as base64, or several such keys with spaces.")
+    return Sealer.of(keys)
 
 
 def key_path(home: Path) -> Path:

@@ -15,10 +15,12 @@ from quillpost.people.signing_in import Means
 from quillpost.ports import CarrierInbox, Fetcher, LeadsProvider, World
 from quillpost.scans.desk import Desk
 
+RECEIVER_DIGITS = 24
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a caller may ask for at most; each is a setting."""
+    """What a caller may ask for at most, and in which words; each is a setting."""
 
     calls_a_minute: int = 120
     hook_calls_a_minute: int = 600
@@ -33,6 +35,8 @@ class Limits:
     code_seconds: int = 60
     access_token_days: int = 30
     refresh_token_days: int = 365
+    legacy_fields: bool = False
+    """Fields of earlier versions are taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +57,7 @@ class Parts:
     sends_mail: bool
     """Whether mails reach people: without a mail server they are written to the standard output."""
     metrics_token: str | None
-    receiver_key: str | None
+    has_receiver: bool
     stall_seconds: float
     print_secrets: Mapping[str, Sequence[str]]
     """By the print partner's name, what it signs its calls with."""
@@ -68,3 +72,15 @@ class Parts:
     """By the name of a setting, for how many days something is kept; None: for ever."""
     leads: Mapping[str, LeadsProvider]
     """By mode, where addresses for radius searches come from."""
+
+    @property
+    def receiver_keys(self) -> Sequence[str]:
+        """What lets in at the built-in receiver, the present one first: addresses that were subscribed before
+        the secret key was changed are good, too. Nothing: there is no receiver."""
+        keys = self.sealer.derive_all("receiver") if self.has_receiver else ()
+        return [key.hex()[:RECEIVER_DIGITS] for key in keys]
+
+    @property
+    def receiver_key(self) -> str | None:
+        """The present one."""
+        return next(iter(self.receiver_keys), None)

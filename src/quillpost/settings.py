@@ -41,7 +41,9 @@ class Settings(BaseSettings):
     )
     postgres_bin: Path | None = Field(None, description="Folder of PostgreSQL programs to use.")
     secret_key: SecretStr | None = Field(
-        None, description="32 bytes as base64 that seal secrets; without it, a file in the home folder."
+        None,
+        description="32 bytes as base64 that seal secrets; without it, a file in the home folder. "
+        "Several with spaces: the first seals, every one opens.",
     )
     files_bucket: str | None = Field(
         None, description="An S3 bucket for files; without it, a folder in the home folder."
@@ -116,6 +118,19 @@ class Settings(BaseSettings):
     )
     leads_secret: SecretStr | None = Field(
         None, description="whsec_ and base64: signs what we ask of that provider."
+    )
+    giftcards: str | None = Field(
+        None,
+        description="Who issues live gift cards: tremendous:https://host or tango:https://host; without it, "
+        "those that were loaded.",
+    )
+    giftcards_key: SecretStr | None = Field(
+        None, description="The key that the issuer lets us in with; of Tango, PLATFORM:KEY."
+    )
+    giftcards_account: str | None = Field(
+        None,
+        description="What cards are paid from there: a funding source of Tremendous, else its balance; of "
+        "Tango, CUSTOMER/ACCOUNT.",
     )
     sftp_key: Path | None = Field(None, description="Private key for SFTP.")
     sftp_password: SecretStr | None = Field(
@@ -224,6 +239,9 @@ class Settings(BaseSettings):
         10_000, ge=1, description="Most rows of one page of a list's recipients."
     )
 
+    legacy_fields: bool = Field(
+        False, description="For old clients: giftcard_amount_in_cents is taken for giftcard_amount."
+    )
     code_seconds: int = Field(60, ge=10, le=600, description="How long a code of OAuth is good.")
     access_token_days: int = Field(
         30, ge=1, le=365, description="Days for which an app's access token is good."
@@ -257,6 +275,9 @@ class Settings(BaseSettings):
     )
     keep_print_files_days: int | None = Field(
         None, ge=1, description="Days after a batch was mailed at which its print files go; else never."
+    )
+    keep_giftcard_prints_days: int = Field(
+        14, ge=1, description="Days after a batch of gift cards was mailed at which its print file goes."
     )
     keep_audit_days: int | None = Field(
         None, ge=90, description="Days, 90 or more, for which the audit log is kept; else for ever."

@@ -29,9 +29,11 @@ from quillpost.dashboard import (
     tokens,
 )
 from quillpost.doors import (
+    brand_images,
     carrier_push,
     do_not_mail,
     files,
+    gifts,
     hands,
     health,
     leaked_tokens,
@@ -42,6 +44,7 @@ from quillpost.doors import (
     unsubscribe,
 )
 from quillpost.doors.docs_page import add_docs_page
+from quillpost.doors.gift_guesses import Guesses
 from quillpost.oauth import authorize, metadata, revoke, token
 from quillpost.pages import assets
 from quillpost.parts import Parts
@@ -78,6 +81,8 @@ def create_app(parts: Parts, background: Background | None = None) -> FastAPI:
     app.state.release = __version__
     app.state.samples = hands.remembered_samples(parts.studio)
     app.state.fronts = files.remembered_fronts(parts.studio)
+    app.state.brands = brand_images.remembered_brands(parts.studio)
+    app.state.gift_guesses = Guesses(parts.db)
     errors.install(app)
     home.add_missing_page(app)
     troubles.install(app)
@@ -87,6 +92,7 @@ def create_app(parts: Parts, background: Background | None = None) -> FastAPI:
         health.router,
         files.router,
         hands.router,
+        brand_images.router,
         scans.router,
         print_hooks.router,
         carrier_push.router,
@@ -94,6 +100,7 @@ def create_app(parts: Parts, background: Background | None = None) -> FastAPI:
         receiver.router,
         unsubscribe.router,
         do_not_mail.router,
+        gifts.router,
         leaked_tokens.router,
         authorize.router,
         token.router,

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -29,9 +30,11 @@ from quillpost.footing import now as now
 from quillpost.footing import open_ground as open_ground
 from quillpost.footing import sealer_of as sealer_of
 from quillpost.footing import stand
+from quillpost.footing import warn_of_open_key as warn_of_open_key
 from quillpost.fulfilment import steps
 from quillpost.fulfilment.checks import ReviewLimits
 from quillpost.fulfilment.press import Press
+from quillpost.giftcard_issuers import giftcard_issuers
 from quillpost.jobs import Pulse, Runner
 from quillpost.kit.errors import NotReady
 from quillpost.kit.signed_links import LinkSigner
@@ -66,7 +69,7 @@ def build(
     """All parts of a running service, over a database that is ready."""
     footing = stand(settings, conninfo, clock=clock)
     db, store, sealer = footing.db, footing.store, footing.sealer
-    shelf = Shelf(store, LinkSigner(sealer.derive("links")))
+    shelf = Shelf(store, LinkSigner(partial(sealer.derive_all, "links")))
     drawing = studio(settings)
     base_url = public_base(settings)
     worlds = both_worlds(settings, store, drawing)
@@ -82,6 +85,8 @@ def build(
             shelf,
             worlds,
             qr_base=base_url,
+            sealer=sealer,
+            issuers=giftcard_issuers(settings, db, sealer, clock),
             review=review_limits(settings),
             answer_within=answer_within(settings),
             opt_out=opt_out_words(base_url) if settings.opt_out_line else None,
@@ -106,11 +111,12 @@ def build(
             code_seconds=settings.code_seconds,
             access_token_days=settings.access_token_days,
             refresh_token_days=settings.refresh_token_days,
+            legacy_fields=settings.legacy_fields,
         ),
         base_url=base_url,
         sends_mail=settings.smtp is not None,
         metrics_token=settings.metrics_token.get_secret_value() if settings.metrics_token else None,
-        receiver_key=sealer.derive("receiver").hex()[:24] if settings.receiver else None,
+        has_receiver=settings.receiver,
         stall_seconds=settings.job_stall_seconds,
         print_secrets=hook_secrets(settings),
         carrier_inbox=Inbox(store),

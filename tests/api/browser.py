@@ -26,7 +26,9 @@ def new_page(*, width: int = 1200, refusals: list[str] | None = None) -> Iterato
     troubles: list[str] = []
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": width, "height": 900})
+        # A person's, as it were: one that says it has no head is taken for a program.
+        person = f"Mozilla/5.0 (X11; Linux) AppleWebKit/537.36 Chrome/{browser.version} Safari/537.36"
+        page = browser.new_page(viewport={"width": width, "height": 900}, user_agent=person)
         page.set_default_timeout(PATIENCE)
         page.on("pageerror", lambda fault: troubles.append(str(fault)))
         refused = troubles if refusals is None else refusals

@@ -2,7 +2,7 @@
 
 PIECES = (
     "postcard", "windowed-letter", "windowedletter", "letter", "windowless-letter", "windowlessletter",
-    "notecard", "magnacard",
+    "notecard", "giftcard", "magnacard",
 )  # fmt: skip
 
 API = """
@@ -32,11 +32,15 @@ POST   /orders/{order_id}/replay                         send:write
 GET    /orders/{order_id}/items                          orders:read
 GET    /order-items                                      orders:read
 GET    /order-items/{item_id}                            orders:read
+PUT    /order-items/{item_id}/invalidate-giftcard        orders:write
+PATCH  /order-items/{item_id}/invalidate-giftcard        orders:write
 POST   /orders/{order_id}/release                        operator orders:write
 POST   /orders/{order_id}/refuse                         operator orders:write
 GET    /print/held                                       operator orders:read
 GET    /print/batches                                    operator orders:read
 GET    /print/batches/{batch_id}                         operator orders:read
+GET    /print/batches/{batch_id}/files/{name}            operator orders:write
+HEAD   /print/batches/{batch_id}/files/{name}            operator orders:write
 POST   /print/batches/{batch_id}/mark                    operator orders:write
 POST   /print/batches/{batch_id}/reprint                 operator orders:write
 POST   /print/batches/{batch_id}/retry                   operator orders:write
@@ -74,6 +78,11 @@ POST   /recipients-utils/delete-by-address               lists:write
 POST   /recipients-utils/create-multiple                 lists:write
 POST   /recipients_multi                                 lists:write
 GET    /handwriting-styles                               templates:read
+GET    /giftcard-brands                                  templates:read
+GET    /giftcard-brands-list                             templates:read
+GET    /giftcard-brands/flat                             templates:read
+PUT    /giftcard-brands/{brand_code}                     operator templates:write
+DELETE /giftcard-brands/{brand_code}                     operator templates:write
 GET    /image-templates                                  templates:read
 POST   /image-templates                                  templates:write
 GET    /image-templates/{template_id}                    templates:read
@@ -190,6 +199,7 @@ GET    /files/{token}                           key
 HEAD   /files/{token}                           key
 GET    /art/{piece}.png                         nothing
 GET    /hands/{number}.png                      nothing
+GET    /giftcards/{brand_code}.png              nothing
 GET    /q/{code}                                key
 HEAD   /q/{code}                                key
 POST   /hooks/print/{partner}                   signature
@@ -205,6 +215,17 @@ POST   /unsubscribe/{token}                     key
 GET    /stop                                    nothing
 GET    /stop/{code}                             nothing
 POST   /stop/{code}                             nothing
+GET    /gift                                    nothing
+POST   /gift                                    nothing
+GET    /gift/{code}                             key
+HEAD   /gift/{code}                             key
+GET    /gift/{code}/visit                       key
+HEAD   /gift/{code}/visit                       key
+GET    /gift/{code}/claim                       nothing
+HEAD   /gift/{code}/claim                       nothing
+POST   /gift/{code}/claim                       key
+GET    /gift/{code}/report                      key
+POST   /gift/{code}/report                      key
 """
 """For strangers: those that need nothing, or the word of a form of ours, or what only its holder has: a key
 in the path, a client's own credentials, a signature, the operator's token for metrics, a session that awaits

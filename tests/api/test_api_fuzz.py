@@ -19,8 +19,8 @@ from makers import make_account
 from quillpost.database.embedded import EmbeddedPostgres
 
 IS_LONG = "FUZZ_EXAMPLES" in os.environ
-EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "3"))
-CHAINS = int(os.environ.get("FUZZ_EXAMPLES", "5"))
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "2"))
+CHAINS = int(os.environ.get("FUZZ_EXAMPLES", "3"))
 TAGS = sorted({tag for operation in OPERATIONS for tag in operation.described["tags"]})
 
 # A send has sixty fields, and each is tried at its every edge: once is enough where time is short.
@@ -64,10 +64,22 @@ LEEWAY: tuple[tuple[str, tuple[str, ...], str], ...] = (
         " ".join(
             f"{verb}_{piece}"
             for verb in ("send", "estimate", "store")
-            for piece in ("postcard", "windowed_letter", "windowless_letter", "notecard", "magnacard")
+            for piece in (
+                "postcard",
+                "windowed_letter",
+                "windowless_letter",
+                "notecard",
+                "giftcard",
+                "magnacard",
+            )
         ),
     ),
     ("whether the list or sub account that a query names exists", ("400",), "list_automations"),
+    (
+        "whether the piece brings a card, and whether that can be taken back",
+        ("400",),
+        "invalidate_giftcard_put invalidate_giftcard_patch",
+    ),
     (
         "whether the subscription rests, and a time range is of the last 30 days and ends after its start",
         ("400", "422"),
@@ -102,6 +114,11 @@ LEEWAY: tuple[tuple[str, tuple[str, ...], str], ...] = (
         "count_radius_search buy_radius_search",
     ),
     ("whether anybody is named", ("422",), "erase_person"),
+    (
+        "whether it is a code, a colour is one, amounts ascend, and a new brand has all that it needs",
+        ("422",),
+        "put_giftcard_brand",
+    ),
 )
 
 

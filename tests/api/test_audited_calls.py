@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from gifted import mailed
 from noted_acts import BY_CALLS, BY_COMMANDS
 from pressing import READY
 from print_floor import HOME, handed, held
@@ -99,10 +100,15 @@ CALLS: dict[str, tuple[Deed, str]] = {
         lambda owner, _: owner.post("/recipients/erase", {"email": "jane@example.com"}),
         "erased a recipient",
     ),
+    "giftcard.invalidated": (
+        lambda owner, parts: owner.put(f"/order-items/{mailed(parts, owner)}/invalidate-giftcard"),
+        "took a gift card back: item 1, $25.00 (test)",
+    ),
 }
 OPERATORS = {
     "order.released", "order.refused", "orders.rushed", "orders.pooled",
-    "batch.marked", "batch.reprinted", "batch.retried",
+    "batch.marked", "batch.reprinted", "batch.retried", "print_file.downloaded",
+    "brand.changed", "brand.retired",
 }  # fmt: skip
 """Shown by the classes below."""
 
@@ -175,6 +181,7 @@ REFUSED = {
     "list.key": ("POST", "/mailing-lists/0/rotate-key", None),
     "list.exported": ("GET", "/mailing-lists/0/export", None),
     "person.erased": ("POST", "/recipients/erase", {}),
+    "giftcard.invalidated": ("PUT", "/order-items/0/invalidate-giftcard", {"reissue": True}),
 }
 
 
@@ -257,6 +264,22 @@ class TestOperators:
         assert len(lines(parts, operator.id)) == 2
         assert acts(parts, owner.id) == []
 
+    def test_a_brand_that_is_changed_or_taken_off(self, http: TestClient, parts: Parts) -> None:
+        operator = make_operator(parts, http, mode="live")
+        path = "/giftcard-brands/brindlewick"
+        assert operator.put(path, {"color": "brown"}).status_code == 422
+        assert operator.delete("/giftcard-brands/no-such").status_code == 404
+        assert acts(parts, operator.id) == []
+        for _ in range(2):  # the second time nothing changes
+            assert operator.put(path, {"color": "#112233"}).status_code == 200
+        for _ in range(2):
+            assert operator.delete(path).status_code == 200
+        assert [told(line) for line in lines(parts, operator.id)] == [
+            "token “test” took a gift card brand off: brindlewick",
+            "token “test” changed a gift card brand: brindlewick",
+        ]
+        assert acts(parts, operator.id) == ["brand.retired", "brand.changed"]
+
 
 class TestPrintRoom:
     @pytest.fixture
@@ -278,6 +301,20 @@ class TestPrintRoom:
         named = {"name": f"batch-{batch:06d}", "mode": "live"}
         assert (marked.act, marked.about) == ("batch.marked", named | {"status": "printed"})
         assert (reprinted.act, reprinted.about) == ("batch.reprinted", named | {"reason": "Torn"})
+
+    def test_a_file_that_is_downloaded(self, parts: Parts, http: TestClient, clock: Clock) -> None:
+        """And not one that is only looked for, nor one that is not there."""
+        operator = make_operator(parts, http, mode="live")
+        batch = handed(make_account(parts, http, "sender@example.com", mode="live"), parts, clock)
+        path = f"/print/batches/{batch}/files"
+        assert operator.call("HEAD", f"{path}/print.pdf").status_code == 200
+        assert operator.get(f"{path}/other.pdf").status_code == 404
+        assert make_operator(parts, http, "b@example.com").get(f"{path}/print.pdf").status_code == 404
+        assert acts(parts, operator.id) == []
+        assert operator.get(f"{path}/print.pdf").status_code == 200
+        [downloaded] = lines(parts, operator.id)
+        named = f"batch-{batch:06d} (live, files: print.pdf)"
+        assert told(downloaded) == f"token “test” downloaded print files: {named}"
 
     def test_a_batch_that_is_tried_again(self, parts: Parts, http: TestClient, clock: Clock) -> None:
         operator = make_operator(parts, http, mode="live")

@@ -125,7 +125,11 @@ def test_they_are_listed_newest_first_by_list_and_sub_account(
         ({"enabled": "yes"}, {"enabled": None}),
         ({"send": "postcard"}, {"send": None}),
         ({"send": {}}, {"send.piece": None}),
-        ({"send": {"piece": "giftcard", "message": "Hi"}}, {"send.piece": None}),
+        ({"send": {"piece": "poster", "message": "Hi"}}, {"send.piece": None}),
+        (
+            {"send": {"piece": "giftcard", "message": "Hi"}},
+            {"send.giftcard_brand": None, "send.giftcard_amount": None},
+        ),
         ({"send": SEND | {"recipients": []}}, {"send.recipients": [LEAVE_OUT]}),
         ({"send": SEND | {"mailing_lists": [1]}}, {"send.mailing_lists": [LEAVE_OUT]}),
         ({"send": SEND | {"radius_search": {}}}, {"send.radius_search": [LEAVE_OUT]}),

@@ -7,7 +7,7 @@ import pytest
 import sqlalchemy as sa
 from traces import traces
 
-from makers import Account, Build, make_live, make_sub_account, make_teammate, people, person
+from makers import GIFT, Account, Build, make_live, make_sub_account, make_teammate, people, person
 from quillpost.database.tables import items, orders, prices
 from quillpost.orders.moves import Move, move_items
 from quillpost.orders.rules import ItemStatus
@@ -68,6 +68,26 @@ def test_an_estimate_warns_that_the_credit_would_not_cover_it(live: Account, par
     )
     pay_in(parts, live, 2 * CENTS)
     assert live.post("/estimate/postcard", body).json()["data"]["warnings"] == []
+
+
+def test_the_value_of_gift_cards_must_be_covered_too(live: Account, parts: Parts) -> None:
+    pieces, value = 2 * 349, 2 * 2_500
+    body = {"recipients": people(2), "message": "Hi!", **GIFT, **HOME}
+    pay_in(parts, live, pieces + value - 1)
+    before = traces(parts)
+    refused = live.post("/send/giftcard", body)
+    assert (refused.status_code, refused.json()["message"][:71]) == (
+        402,
+        "The account's credit of $56.97 does not cover this order of $56.98: add",
+    )
+    assert traces(parts) == before
+    told = live.post("/estimate/giftcard", body).json()["data"]["warnings"]
+    assert [warning[:20] for warning in told if "gift cards of" not in warning] == ["The account's credit"]
+    pay_in(parts, live, 1)
+    order = live.post("/send/giftcard", body).json()["id"]
+    assert live.get("/account").json()["credit"] == 0
+    assert live.put(f"/orders/{order}/cancel").status_code == 200
+    assert live.get("/account").json()["credit"] == pieces + value
 
 
 def test_testing_mode_needs_no_credit(owner: Account) -> None:

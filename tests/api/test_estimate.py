@@ -4,19 +4,21 @@ import pytest
 from traces import traces
 
 from direct import TestClient
-from makers import Account, make_account, people, person, postcard
+from makers import GIFT, Account, make_account, people, person, postcard
 from quillpost.parts import Parts
 
 PATHS = ["postcard", "windowed-letter", "windowedletter", "letter", "windowless-letter", "windowlessletter",
-         "notecard", "magnacard"]  # fmt: skip
+         "notecard", "giftcard", "magnacard"]  # fmt: skip
 
 
 @pytest.mark.parametrize("path", PATHS)
 def test_an_estimate_is_what_the_send_then_costs(owner: Account, path: str) -> None:
-    body = postcard(recipients=[*people(2), person(address="1 main st."), {"email": "e@example.com"}])
+    gift = GIFT if path == "giftcard" else {}
+    body = postcard(recipients=[*people(2), person(address="1 main st."), {"email": "e@example.com"}], **gift)
     answer = owner.post(f"/estimate/{path}", body)
     data = answer.json()["data"]
     sent = owner.post(f"/send/{path}", body).json()
+    value = 2 * int(gift.get("giftcard_amount", 0))
     assert (answer.status_code, answer.json()["message"]) == (200, "OK")
     assert data == {
         "type": sent["type"],
@@ -24,8 +26,9 @@ def test_an_estimate_is_what_the_send_then_costs(owner: Account, path: str) -> N
         "suppressed": 0,
         "duplicates": 1,
         "undeliverable": 1,
-        "unit_price": sent["authorization_total"] // 2,
+        "unit_price": (sent["authorization_total"] - value) // 2,
         "leads_fee": 0,
+        "giftcard_total": value,
         "authorization_total": sent["authorization_total"],
         "test_mode": True,
         "warnings": data["warnings"],

@@ -22,7 +22,7 @@ from quillpost.web import create_app
 PDF = "https://example.com/letter.pdf"
 URL = "https://example.com/a"
 NEEDED: dict[str, dict[str, Any]] = {
-    "giftcard": {"giftcard_brand_code": "coffee", "giftcard_amount": 2_500},
+    "giftcard": {"giftcard_brand_code": "brindlewick", "giftcard_amount": 2_500},
 }
 
 
@@ -146,7 +146,7 @@ def test_what_the_type_has_no_use_for_is_ignored_and_named(
 ) -> None:
     given = dict.fromkeys(
         ("additional_pages", "pdf_only_url", "custom_background_url", "landing_page_url"), URL
-    ) | {"giftcard_amount": 5}
+    ) | {"giftcard_amount": 500}
     made = save(writer, type=kind, **given, share_uuid="mine")
     assert made.status_code == 201, made.text
     assert set(made.headers["X-Ignored-Fields"].split(", ")) == ignored | {"share_uuid"}
@@ -190,6 +190,9 @@ def test_what_the_type_has_no_use_for_is_ignored_and_named(
         ({"type": "giftcard", "giftcard_amount": 10**30}, "giftcard_amount", "less than or equal"),
         ({"type": "giftcard", "giftcard_amount_in_cents": 5}, "giftcard_amount_in_cents", "giftcard_amount"),
         ({"type": "giftcard", "landing_page_url": "mailto:a@b.c"}, "landing_page_url", "http"),
+        ({"type": "giftcard", "landing_page_url": URL + "?c=~CUSTOM1~"}, "landing_page_url", "for everyone"),
+        ({"type": "giftcard", "giftcard_brand_code": "nosuch"}, "giftcard_brand_code", "one of anywhere-and"),
+        ({"type": "giftcard", "giftcard_amount": 2_501}, "giftcard_amount", "500, 1000, 1500, 2500, 5000"),
         ({"sub_account_id": 0}, "sub_account_id", "greater than or equal to 1"),
     ],
 )
@@ -231,7 +234,7 @@ def test_all_faults_are_named_at_once(writer: Account) -> None:
     ("field", "value"),
     [
         ("qrcode_url", URL + "/caf%C3%A9"),
-        ("landing_page_url", URL + "?c=~CUSTOM1~"),
+        ("landing_page_url", URL + "/caf%C3%A9"),
         ("font_color", " #abc "),
     ],
 )
@@ -244,6 +247,24 @@ def test_an_older_name_of_the_amount_changes_nothing_where_there_is_none(writer:
     assert (made.status_code, made.headers["X-Ignored-Fields"]) == (201, "giftcard_amount_in_cents")
 
 
+def test_a_gift_card_shows_its_brands_picture(writer: Account) -> None:
+    made = save(writer, type="giftcard").json()
+    picture = "http://testserver/giftcards/brindlewick.png"
+    assert made["giftcard_brand_image"] == picture
+    assert writer.get(f"/message-templates/{made['id']}").json()["giftcard_brand_image"] == picture
+    changed = change(writer, made["id"], giftcard_brand_code="inkwell-otter").json()
+    assert changed["giftcard_brand_image"] == "http://testserver/giftcards/inkwell-otter.png"
+    assert save(writer).json()["giftcard_brand_image"] is None
+
+
+def test_another_brand_must_have_the_amount_too(writer: Account) -> None:
+    made = save(writer, type="giftcard", giftcard_amount=1_500).json()
+    refused = change(writer, made["id"], giftcard_brand_code="inkwell-otter")
+    assert list(refused.json()["errors"]) == ["giftcard_amount"]
+    both = change(writer, made["id"], giftcard_brand_code="inkwell-otter", giftcard_amount=10_000).json()
+    assert (both["giftcard_brand_code"], both["giftcard_amount"]) == ("inkwell-otter", 10_000)
+
+
 def test_a_form_of_single_values_is_taken(writer: Account) -> None:
     fields = {
         "type": "giftcard",
@@ -252,7 +273,7 @@ def test_a_form_of_single_values_is_taken(writer: Account) -> None:
         "handwriting_style": "1",
         "handwriting_realism": "true",
         "cc_emails": "a@example.com, b@example.com",
-        "giftcard_brand_code": "coffee",
+        "giftcard_brand_code": "brindlewick",
         "giftcard_amount": "2500",
         "qrcode_url": "",
     }

@@ -310,7 +310,9 @@ def test_a_cancelled_order_makes_no_pieces_of_its_lists_and_gives_the_money_back
     do_due_jobs(parts)
     assert pieces(owner, order) == []
     with parts.db.work() as tx:
-        moves = tx.execute(sa.select(ledger_moves.c.kind, ledger_moves.c.cents)).all()
+        moves = tx.execute(
+            sa.select(ledger_moves.c.kind, ledger_moves.c.cents).order_by(ledger_moves.c.id)
+        ).all()
     assert [tuple(move) for move in moves] == [("authorise", 218), ("release", 218)]
 
 

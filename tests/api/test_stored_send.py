@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 from traces import FORM, traces
 
-from makers import Account, Clock, make_sub_account, make_teammate, person, postcard
+from makers import GIFT, Account, Clock, make_sub_account, make_teammate, person, postcard
 from quillpost import wiring
 from quillpost.database.tables import stored_sends
 from quillpost.parts import Parts
@@ -17,7 +17,8 @@ BASE = "http://quillpost.test/api/v2"
 
 
 def stored(owner: Account, piece: str = "postcard", **changes: object) -> str:
-    answer = owner.post(f"/stored_send/{piece}", postcard(**changes))
+    gift = GIFT if piece == "giftcard" else {}
+    answer = owner.post(f"/stored_send/{piece}", postcard(**gift | changes))
     assert answer.status_code == 200, answer.text
     assert list(answer.json()) == ["stored_send_url"]
     url = str(answer.json()["stored_send_url"])
@@ -39,7 +40,8 @@ def test_opening_it_sends_once_and_then_repeats_the_answer(owner: Account, metho
 
 
 @pytest.mark.parametrize(
-    "piece", ["windowed-letter", "windowedletter", "letter", "windowless-letter", "notecard", "magnacard"]
+    "piece",
+    ["windowed-letter", "windowedletter", "letter", "windowless-letter", "notecard", "giftcard", "magnacard"],
 )
 def test_every_piece_can_be_stored(owner: Account, piece: str) -> None:
     assert owner.get(stored(owner, piece)).status_code == 200

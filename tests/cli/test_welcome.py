@@ -10,7 +10,8 @@ from told import rest
 from quillpost import wiring
 from quillpost.cli.welcome import Welcome, prepare_welcome
 from quillpost.database.event_tables import deliveries, webhooks
-from quillpost.kit.sealing import SealBroken
+from quillpost.kit.key_files import KeyFile
+from quillpost.kit.sealing import SealBroken, Sealer
 from quillpost.outbound import note_receiver, outbound_guard, receiver_places
 from quillpost.parts import Parts
 from quillpost.webhooks.service import send_sample, unseal
@@ -86,13 +87,15 @@ def test_several_that_were_left_behind_become_one(home: Path, parts: Parts) -> N
 def test_under_another_key_the_subscription_is_made_anew(home: Path, parts: Parts) -> None:
     before = welcome(home, parts)
     [old] = subscriptions(parts)
-    (home / "secret.key").unlink()
+    former = Sealer.of(KeyFile(home / "secret.key").read())
+    (home / "secret.key").write_text("00" * 32)
     after = welcome(home, parts)
     assert after.receiver_url != before.receiver_url
     [hook] = subscriptions(parts)
     assert (hook.id == old.id, hook.url) == (False, f"{after.receiver_url}/hook")
+    assert unseal(Sealer.of([bytes(32)]), hook.id, bytes(hook.secret_sealed))
     with pytest.raises(SealBroken):
-        unseal(parts.sealer, hook.id, bytes(hook.secret_sealed))
+        unseal(former, hook.id, bytes(hook.secret_sealed))
 
 
 def test_events_stay_on_this_machine_whatever_the_world_calls_it(home: Path, parts: Parts) -> None:

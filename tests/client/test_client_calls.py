@@ -24,6 +24,7 @@ from quillpost.client import (
     about,
 )
 from quillpost.client.recipients import NewRecipient
+from quillpost.client.send import GiftcardSend
 from quillpost.parts import Parts
 
 METADATA = {
@@ -61,6 +62,31 @@ def test_an_order_from_its_preview_to_its_end(client: Quillpost) -> None:
     cancelled = client.orders.cancel(sent["id"])["order"]
     assert cancelled["status"] == "Cancelled"
     assert same(cancelled["metadata"], METADATA)
+
+
+def test_a_gift_card_is_chosen_sent_and_taken_back(
+    client: Quillpost, http: TestClient, parts: Parts, clock: Clock
+) -> None:
+    brand = client.giftcards.brands()["main"]["brands"][1]
+    assert {**brand, "group": "Favourites"} in client.giftcards.brand_list()["brands"]
+    card: GiftcardSend = {
+        "recipients": [guest()],
+        "message": "Hi!",
+        "giftcard_brand": brand["brand_code"],
+        "giftcard_amount": brand["available_amounts"][0],
+    }
+    assert client.estimate("giftcard", **card)["data"]["giftcard_total"] == 500
+    sent = client.send.giftcard(**card)
+    carry_on(parts, clock, seconds=45)
+    [item] = client.orders.items(sent["id"])
+    assert item["giftcard"] == {"brand": brand["brand_code"], "amount": 500}
+    void = client.giftcards.invalidate(item["id"])
+    assert (void["giftcard"], void["reissued_as"]) == (None, None)
+    token = make_operator(parts, http, mode="live").token
+    with Quillpost(token, BASE, transport=Through(http)) as operator:
+        assert operator.giftcards.put_brand(brand["brand_code"], title="Other")["title"] == "Other"
+        assert operator.giftcards.delete_brand(brand["brand_code"]) == {"message": "success"}
+    assert brand["brand_code"] not in [each["brand_code"] for each in client.giftcards.brand_list()["brands"]]
 
 
 def test_what_the_headers_say_is_with_the_answer(client: Quillpost) -> None:

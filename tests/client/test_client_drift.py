@@ -21,6 +21,7 @@ PIECES = get_args(PieceName)
 OTHER_WAYS = {
     ("PUT", "/orders/{}/cancel"),
     ("DELETE", "/orders/{}/cancel"),
+    ("PATCH", "/order-items/{}/invalidate-giftcard"),
     ("GET", "/order-items"),
     *(("GET", f"/stored_send/{piece}/{{}}") for piece in PIECES),
 }

@@ -97,7 +97,9 @@ def children_of(pid: int) -> int:
     return len(Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
 
 
-@pytest.mark.parametrize("moment", ["once they serve", "at their birth"])
+@pytest.mark.parametrize(
+    "moment", ["once they serve", pytest.param("at their birth", marks=pytest.mark.long)]
+)
 def test_the_children_of_a_killed_server_leave_the_port(moment: str, office: Office, tmp_path: Path) -> None:
     port = free_port()
     service = Service(tmp_path / "serve.log", "--workers", "2", port=port, settings=office.settings)

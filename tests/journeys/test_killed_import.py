@@ -1,12 +1,12 @@
 """A worker is killed in the middle of an import; another takes over, and everyone is on the list once."""
 
 import io
-import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 from crashing_worker import CrashPoint
+from deaths import die_in_turn
 from event_receiver import EventReceiver
 from listing import make_list
 from office import Office, opened_office
@@ -41,8 +41,20 @@ def office(conninfo: str, home: Path, receiver: EventReceiver) -> Iterator[Offic
         yield office
 
 
+def test_everyone_of_a_file_is_on_the_list_once(office: Office, nursery: Nursery) -> None:
+    """Though one after the other dies, at every step."""
+    assert_everyone_is_listed_once(office, nursery, STEPS)
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("step", STEPS, ids=str)
-def test_everyone_of_a_file_is_on_the_list_once(step: CrashPoint, office: Office, nursery: Nursery) -> None:
+def test_everyone_is_listed_once_whatever_the_step(
+    step: CrashPoint, office: Office, nursery: Nursery
+) -> None:
+    assert_everyone_is_listed_once(office, nursery, [step])
+
+
+def assert_everyone_is_listed_once(office: Office, nursery: Nursery, deaths: Sequence[CrashPoint]) -> None:
     who = Caller(office.sender.id, "test")
     list_id = make_list(office.parts, who, [])
     rows = "".join(f"Person {n},{n + 1} Main Street,Austin,TX,78701\n" for n in range(ROWS))
@@ -53,8 +65,7 @@ def test_everyone_of_a_file_is_on_the_list_once(step: CrashPoint, office: Office
     with office.parts.db.transaction(tenant(who)) as tx:
         intake.place(tx, list_id, looked, key, clock=office.parts.clock)
 
-    killed = nursery.start("work", settings=office.settings, crash=step)
-    assert killed.wait() == -signal.SIGKILL, f"the step was never reached:\n{killed.output}"
+    die_in_turn(office, nursery, deaths)
     healthy = nursery.start("work", settings=office.settings)
     until(lambda: office.rows(ALL_DONE), what="the import done, and its job")
     assert healthy.stop() == 0, healthy.output

@@ -1,11 +1,11 @@
 """A worker is killed while lists become items; another takes over, and everyone is mailed once."""
 
-import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 from crashing_worker import CrashPoint
+from deaths import die_in_turn
 from event_receiver import EventReceiver
 from listing import CENTS, make_list, make_order
 from office import Office, opened_office
@@ -39,15 +39,25 @@ def office(conninfo: str, home: Path, receiver: EventReceiver) -> Iterator[Offic
         yield office
 
 
+def test_everyone_of_a_list_is_mailed_once(office: Office, nursery: Nursery) -> None:
+    """Though one after the other dies, at every step."""
+    assert_everyone_is_mailed_once(office, nursery, STEPS)
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("step", STEPS, ids=str)
-def test_everyone_of_a_list_is_mailed_once(step: CrashPoint, office: Office, nursery: Nursery) -> None:
+def test_everyone_is_mailed_once_whatever_the_step(
+    step: CrashPoint, office: Office, nursery: Nursery
+) -> None:
+    assert_everyone_is_mailed_once(office, nursery, [step])
+
+
+def assert_everyone_is_mailed_once(office: Office, nursery: Nursery, deaths: Sequence[CrashPoint]) -> None:
     who = Caller(office.sender.id, "test")
     list_id = make_list(office.parts, who, people(PIECES))
     make_order(office.parts, who, list_id, authorised=PIECES * CENTS, due_at=office.parts.clock())
 
-    killed = nursery.start("work", settings=office.settings, crash=step)
-    assert killed.wait() == -signal.SIGKILL, f"the step was never reached:\n{killed.output}"
-    in_the_air = office.let_leases_end()
+    in_the_air = die_in_turn(office, nursery, deaths)
     healthy = nursery.start("work", settings=office.settings)
     office.wait_for_the_end()
     assert healthy.stop() == 0, healthy.output
@@ -55,4 +65,4 @@ def test_everyone_of_a_list_is_mailed_once(step: CrashPoint, office: Office, nur
     addresses = office.rows("select address from items order by id")
     assert addresses == [(someone["address"],) for someone in people(PIECES)]
     assert office.rows("select total_sends from mailing_lists") == [(PIECES,)]
-    assert_all_happened_once(office, pieces=PIECES, in_the_air=in_the_air)
+    assert_all_happened_once(office, pieces=PIECES, in_the_air=in_the_air, deaths=len(deaths))

@@ -138,6 +138,7 @@ def test_a_folder_that_cannot_be_used_is_told_and_does_no_harm(
     assert len(server.preview(GRACE.number)) == 2
 
 
+@pytest.mark.long
 def test_of_several_that_serve_one_prepares_and_none_fails(
     faces: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

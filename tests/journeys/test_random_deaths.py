@@ -1,6 +1,6 @@
 """Server, worker and database are killed at moments that nobody chose, under orders of every kind.
 
-All the while a sender and an operator call it over HTTP, and call again until they are answered. Two seeds in
+All the while a sender and an operator call it over HTTP, and call again until they are answered. One seed in
 every run, others in the long one.
 """
 
@@ -32,7 +32,7 @@ from quillpost.client.print_room import Pieces
 from quillpost.creative.shelf import forget_orphans
 from quillpost.kit.errors import Unavailable
 
-SEEDS = [*range(2), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2, 40))]
+SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 40))]
 DEATHS_OF_EACH = 2
 PATIENCE = 100.0
 """Seconds, on a machine that is busy with much else."""

@@ -106,7 +106,7 @@ def test_a_setting_that_is_no_number_is_named(refusal: Refusal) -> None:
 
 def test_a_key_of_the_wrong_length_is_named(refusal: Refusal, conninfo: str) -> None:
     said = refusal(QUILLPOST_DATABASE_URL=conninfo, QUILLPOST_SECRET_KEY="c2hvcnQ=")
-    assert said == "QUILLPOST_SECRET_KEY must be 32 bytes as base64."
+    assert said == "QUILLPOST_SECRET_KEY must be 32 bytes as base64, or several such keys with spaces."
 
 
 def test_a_home_that_is_a_file_is_named(refusal: Refusal, home: Path) -> None:

@@ -29,8 +29,9 @@ from cards import (
 )
 from page_reader import Pages
 
-from quillpost.composition.content import Addressee, Copy, Design
+from quillpost.composition.content import Addressee, Claim, Copy, Design
 
+CLAIM = Claim("7ABC-DEFG-HJKMN-PQRS-TVWX-YZ012", "https://q.example.com/gift/7ABCDEFGHJKMNPQRSTVWXYZ012")
 ODD = replace(JENNY, name="José O'Brien-Жуков 李", company="Ünïcode & Ŝønş")
 
 
@@ -56,7 +57,7 @@ def samples() -> dict[int, Design]:
 
 
 def copy_of(key: int, addressee: Addressee = JENNY) -> Copy:
-    return copy(1000 + key, addressee, design=key, qr_url=QR_URL)
+    return copy(1000 + key, addressee, design=key, qr_url=QR_URL, claim=CLAIM)
 
 
 def test_a_batch_made_twice_has_the_same_bytes() -> None:
@@ -126,7 +127,7 @@ GOLDEN = {
     "notecard in a joined hand": "51023cff5b2e0370",
     "windowless letter in one shape": "95095d06e3fe7c66",
     "even postcard-6x11": "14004b2f7097faa7",
-    "gift card": "96289c85a93bd134",
+    "gift card": "1fde7045c52f7c1f",
     "odd letters": "1b80c2f759b7da06",
 }
 
@@ -143,7 +144,7 @@ def golden() -> dict[str, str]:
     }
     found = {}
     for name, look in looks.items():
-        own = own_part(look, [copy(42, ODD, qr_url=QR_URL)])
+        own = own_part(look, [copy(42, ODD, qr_url=QR_URL, claim=CLAIM)])
         found[name] = hashlib.sha256(b"\0".join(own)).hexdigest()[:16]
     return found
 

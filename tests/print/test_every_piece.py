@@ -48,7 +48,7 @@ from quillpost.composition.studio import Printed, Studio
 INK = (0.8, 0.2, 0.2)
 BLACK, WHITE = (0, 0, 0), (255, 255, 255)
 OPT_OUT = "No more mail? quillpost.example/stop ABC123"
-CLAIM = Claim("ABCD-EFGH-JKLM", "https://q.example.com/c/ABCDEFGHJKLM")
+CLAIM = Claim("7ABC-DEFG-HJKMN-PQRS-TVWX-YZ012", "https://q.example.com/gift/7ABCDEFGHJKMNPQRSTVWXYZ012")
 FULL = copy(qr_url=QR_URL, claim=CLAIM, opt_out=OPT_OUT)
 EVERY_PIECE = pytest.mark.parametrize("piece", PIECES)
 
@@ -144,7 +144,8 @@ def texts_of(piece: str, side: Side) -> dict[str, str]:
         "return_address": return_address,
         "indicia": "FIRST-CLASS MAIL U.S. POSTAGE PAID QUILLPOST",
         "opt_out": OPT_OUT,
-        "card": f"Acorn Coffee GIFT CARD $25 Scan, or enter this code at q.example.com {CLAIM.code}",
+        "card": "Acorn Coffee GIFT CARD $25 Scan, or enter this code at q.example.com/gift"
+        " 7ABC-DEFG-HJKMN PQRS-TVWX-YZ012",
     }
     own = {name: text for name, text in texts.items() if getattr(side, name)}
     if side.art == "front" and not side.message:

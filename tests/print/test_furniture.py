@@ -7,19 +7,16 @@ from itertools import pairwise
 import numpy as np
 import pypdfium2 as pdfium
 import pytest
-import zxingcpp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from one_side import greeting, picture_of, plain_face, sheet_pdf
 
-from quillpost.composition.content import Addressee, Claim, Giftcard, ReturnAddress, Sender
+from quillpost.composition.content import Addressee, ReturnAddress, Sender
 from quillpost.composition.geometry import INCH, Box
 from quillpost.composition.hands.plain import Lettering
 from quillpost.composition.marks import barcode
-from quillpost.composition.marks.qr import QrEncoder
 from quillpost.composition.pages import furniture
 from quillpost.composition.pages.front import draw_plain_front
-from quillpost.composition.pages.giftcard import dollars, draw_card, draw_claim
 from quillpost.composition.pages.layout import DoesNotFit
 from quillpost.composition.pages.sides import Side
 from quillpost.composition.pages.templates import shipped_pieces
@@ -41,7 +38,6 @@ JENNY = Addressee(
 )
 DANA = ReturnAddress("Dana Whitfield", "PO Box 1180", None, "Austin", "TX", "78701")
 BARS = barcode.encode("00270123456000000017", "98227587412").encode()
-CLAIM = Claim("7KQ4-MZ2P-88XD", "https://gift.example.com/c/7KQ4MZ2P88XD")
 
 
 def box_of(side: Side, name: str) -> Box:
@@ -307,37 +303,6 @@ def test_the_opt_out_line_is_small_and_can_be_read_over_any_art() -> None:
     with pytest.raises(DoesNotFit, match="opt-out line"):
         furniture.draw_opt_out("No more mail? " + "mail." * 40, box, FACE)
     assert not furniture.takes_opt_out("No more mail? " + "mail." * 40, box, FACE)
-
-
-@pytest.mark.parametrize(
-    ("cents", "text"),
-    [(2500, "$25"), (1250, "$12.50"), (100_000, "$1,000"), (5, "$0.05"), (123_456, "$1,234.56")],
-)
-def test_an_amount_is_said_as_people_say_it(cents: int, text: str) -> None:
-    assert dollars(cents) == text
-
-
-@pytest.mark.parametrize(
-    "brand", ["Café Olé", "The Extraordinarily Long-Named Corner Coffee Roasters & Sons"]
-)
-def test_a_gift_card_says_brand_amount_and_code_inside_its_panel(brand: str) -> None:
-    inside = PIECES["giftcard"].side("inside")
-    panel = box_of(inside, "card")
-    symbol = QrEncoder().encode(CLAIM.url)
-    drawn = draw_card(panel, Giftcard(brand, 12_345_678), FACE) + draw_claim(panel, CLAIM, symbol, FACE)
-    words = text_of(drawn, inside)
-    assert {brand, "$123,456.78", CLAIM.code, "GIFT CARD"} <= set(words)
-    assert "gift.example.com" in " ".join(words)
-    assert panel.grown(-8).contains(ink_of(drawn, inside))
-
-
-@pytest.mark.parametrize("panel", [box_of(PIECES["giftcard"].side("inside"), "card"), Box(20, 20, 200, 130)])
-def test_the_claim_can_be_scanned(panel: Box) -> None:
-    inside = PIECES["giftcard"].side("inside")
-    symbol = QrEncoder().encode(CLAIM.url)
-    drawn = draw_card(panel, Giftcard("Corner Coffee", 2500), FACE) + draw_claim(panel, CLAIM, symbol, FACE)
-    (read,) = zxingcpp.read_barcodes(picture_of(inside, drawn, 150))
-    assert read.text == CLAIM.url
 
 
 @pytest.mark.parametrize(

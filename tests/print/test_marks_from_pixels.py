@@ -24,6 +24,7 @@ from quillpost.composition.marks.barcode import encode
 from quillpost.composition.pages.sides import Side
 from quillpost.composition.pages.templates import shipped_pieces
 from quillpost.composition.studio import Printed, Studio
+from quillpost.giftcards.rules import claim_code, spelled
 
 DPI = 150
 PIECES_IN_ALL = 500
@@ -112,7 +113,7 @@ def random_copy(random: Random, number: int, design: int, *, giftcard: bool = Fa
         tracking=head + _random_digits(random, 18),
         routing=_random_digits(random, random.choice((0, 5, 9, 11))),
         qr_url="https://mail.example.com/q/" + _random_code(random),
-        claim=Claim("ABCD-EFGH", f"https://mail.example.com/c/{_random_code(random)}") if giftcard else None,
+        claim=_random_claim(random) if giftcard else None,
     )
 
 
@@ -221,6 +222,11 @@ def _black_picture() -> bytes:
 
 def _random_digits(random: Random, length: int) -> str:
     return "".join(random.choices(digits, k=length))
+
+
+def _random_claim(random: Random) -> Claim:
+    code = claim_code(random.randbytes(16))
+    return Claim(spelled(code), f"https://mail.example.com/gift/{code}")
 
 
 def _random_code(random: Random) -> str:

@@ -1,27 +1,13 @@
 """Secrets that only open where they belong."""
 
-import stat
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quillpost.kit.errors import NotReady
-from quillpost.kit.sealing import SealBroken, Sealer, load_or_create_key
+from quillpost.kit.sealing import NAMELESS, SealBroken, Sealer, fingerprint, key_named_in
 
 OLD, NEW = bytes(range(32)), bytes(range(32, 64))
 CONTEXT = "webhooks:7:secret"
-
-PRINTS_ITS_KEY = """
-import sys
-from pathlib import Path
-from quillpost.kit.sealing import load_or_create_key
-sys.stdin.readline()
-print(load_or_create_key(Path(sys.argv[1])).hex())
-"""
 
 
 def sealer() -> Sealer:
@@ -93,9 +79,12 @@ def test_a_key_that_was_taken_away_opens_nothing() -> None:
 
 
 def test_a_derived_key_depends_on_purpose_and_key() -> None:
-    links = sealer().derive("links")
-    assert links == sealer().derive("links")
-    assert len({links, sealer().derive("other"), Sealer({"2026": OLD}, "2026").derive("links")}) == 3
+    links = sealer().derive_all("links")[0]
+    assert links == sealer().derive_all("links")[0]
+    assert (
+        len({links, sealer().derive_all("other")[0], Sealer({"2026": OLD}, "2026").derive_all("links")[0]})
+        == 3
+    )
     assert len(links) == 32
 
 
@@ -114,59 +103,42 @@ def test_keys_that_cannot_work_are_refused(keys: dict[str, bytes], current: str)
         Sealer(keys, current)
 
 
-def test_a_key_file_is_made_once_and_kept(tmp_path: Path) -> None:
-    path = tmp_path / "var" / "secret.key"
-    key = load_or_create_key(path)
-    assert len(key) == 32
-    assert load_or_create_key(path) == key
-    assert load_or_create_key(tmp_path / "other.key") != key
+def test_a_key_is_known_by_a_fingerprint_that_others_do_not_share() -> None:
+    sealed = Sealer.of([NEW, OLD]).seal(b"secret", context=CONTEXT)
+    assert key_named_in(sealed) == fingerprint(NEW) == Sealer.of([NEW]).current
+    assert fingerprint(NEW) != fingerprint(OLD)
+    assert NEW.hex() not in fingerprint(NEW)
+    assert Sealer.of([OLD, NEW]).ids == (fingerprint(OLD), fingerprint(NEW))
 
 
-def test_a_key_file_is_for_its_owner_alone_and_leaves_no_draft(tmp_path: Path) -> None:
-    path = tmp_path / "var" / "secret.key"
-    load_or_create_key(path)
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
-    assert list(path.parent.iterdir()) == [path]
+def test_what_was_sealed_while_keys_had_no_names_is_opened_by_trying_each() -> None:
+    nameless = Sealer({NAMELESS: OLD}, NAMELESS).seal(b"secret", context=CONTEXT)
+    assert Sealer.of([NEW, OLD]).open(nameless, context=CONTEXT) == b"secret"
+    with pytest.raises(SealBroken):
+        Sealer.of([NEW]).open(nameless, context=CONTEXT)
+    with pytest.raises(SealBroken):
+        Sealer.of([NEW, OLD]).open(nameless, context="webhooks:8:secret")
 
 
-def test_processes_that_start_at_once_agree_on_the_key(tmp_path: Path) -> None:
-    path = tmp_path / "secret.key"
-    starters = [
-        subprocess.Popen(
-            [sys.executable, "-c", PRINTS_ITS_KEY, str(path)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(4)
-    ]
-    for starter in starters:
-        assert starter.stdin is not None
-        starter.stdin.write("go\n")
-        starter.stdin.flush()
-    keys = {starter.communicate()[0].strip() for starter in starters}
-    assert keys == {load_or_create_key(path).hex()}
+def test_keys_that_were_changed_meanwhile_are_asked_for() -> None:
+    changes: list[list[bytes]] = []
+    running = Sealer.of([OLD], renewed=lambda: changes.pop() if changes else None)
+    former = running.seal(b"secret", context=CONTEXT)
+    elsewhere = Sealer.of([NEW, OLD]).seal(b"new", context=CONTEXT)
+    with pytest.raises(SealBroken, match="not configured"):
+        running.open(elsewhere, context=CONTEXT)
+    changes.append([NEW, OLD])
+    assert running.open(elsewhere, context=CONTEXT) == b"new"
+    assert running.open(former, context=CONTEXT) == b"secret"
+    assert running.current == fingerprint(NEW)
 
 
-def test_the_first_of_two_makers_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "secret.key"
-    monkeypatch.setattr(Path, "exists", lambda _: False)
-    first = load_or_create_key(path)
-    assert load_or_create_key(path) == first
-    assert list(tmp_path.iterdir()) == [path]
+def test_nothing_is_sealed_with_a_former_key_once_there_is_a_new_one() -> None:
+    changes = [[NEW, OLD]]
+    running = Sealer.of([OLD], renewed=lambda: changes.pop() if changes else None)
+    assert running.seal(b"secret", context=CONTEXT).startswith(Sealer.of([NEW]).mark)
 
 
-@pytest.mark.parametrize("content", ["", "abcd", "no hexadecimal digits", "é" * 64])
-def test_a_spoiled_key_file_is_told_and_not_replaced(tmp_path: Path, content: str) -> None:
-    path = tmp_path / "secret.key"
-    path.write_text(content, encoding="utf-8")
-    with pytest.raises(NotReady, match="must hold 32 bytes"):
-        load_or_create_key(path)
-    assert path.read_text(encoding="utf-8") == content
-
-
-def test_a_key_file_that_cannot_be_made_is_told(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("in the way")
-    with pytest.raises(NotReady, match=r"cannot be used: .+\.$"):
-        load_or_create_key(tmp_path / "file" / "secret.key")
+def test_a_key_is_derived_from_every_key_the_current_one_first() -> None:
+    both = Sealer.of([NEW, OLD]).derive_all("links")
+    assert both == (Sealer.of([NEW]).derive_all("links")[0], Sealer.of([OLD]).derive_all("links")[0])

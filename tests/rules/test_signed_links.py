@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from quillpost.kit.signed_links import LinkSigner
 
-SIGNER = LinkSigner(b"k" * 32)
+SIGNER = LinkSigner(lambda: [b"k" * 32])
 EXPIRES = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
 BEFORE = EXPIRES - timedelta(seconds=1)
 
@@ -51,4 +51,12 @@ def test_garbage_is_a_forgery(token: str) -> None:
 
 
 def test_another_key_signs_other_links() -> None:
-    assert LinkSigner(b"x" * 32).read(SIGNER.sign("7", expires=EXPIRES), now=BEFORE) is None
+    assert LinkSigner(lambda: [b"x" * 32]).read(SIGNER.sign("7", expires=EXPIRES), now=BEFORE) is None
+
+
+def test_a_link_that_a_former_key_has_signed_is_good_until_it_ends() -> None:
+    token = SIGNER.sign("7", expires=EXPIRES)
+    changed = LinkSigner(lambda: [b"x" * 32, b"k" * 32])
+    assert (changed.read(token, now=BEFORE), changed.read(token, now=EXPIRES)) == ("7", None)
+    renewed = changed.sign("7", expires=EXPIRES)
+    assert LinkSigner(lambda: [b"x" * 32]).read(renewed, now=BEFORE) == "7"

@@ -144,11 +144,11 @@ class LocalPrinter(FolderPrinter):
         """As a disk that is full."""
         put, left = self._place.put, [3]
 
-        def put_until(name: str, data: bytes) -> None:
+        def put_until(name: str, data: bytes, **how: bool) -> None:
             left[0] -= 1
             if left[0] == 0:
                 raise OSError("broken")
-            put(name, data)
+            put(name, data, **how)
 
         self._place.put = put_until  # type: ignore[method-assign]
 

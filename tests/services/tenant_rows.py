@@ -10,6 +10,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, BYTEA, JSONB, UUID
 
 from quillpost.database import Tx
 from quillpost.database.event_tables import visits  # noqa: F401
+from quillpost.database.giftcard_tables import giftcards  # noqa: F401
 from quillpost.database.lead_tables import lead_purchases
 from quillpost.database.people_tables import people  # noqa: F401
 
@@ -23,7 +24,7 @@ TENANT_TABLES = (
     "image_templates",
     "message_templates", "orders", "items", "facts", "ledger_moves", "webhooks", "deliveries",
     "webhook_replays", "idempotency_keys", "order_counts", "stored_sends", "account_credit",
-    "account_spending", "visits", "automations", "lead_purchases",
+    "account_spending", "visits", "automations", "lead_purchases", "giftcards",
     "imports", "memberships", "invitations", "oauth_clients", "oauth_grants", "audit_log",
 )  # fmt: skip
 """Parents before their children."""
@@ -43,6 +44,7 @@ CHECKED: dict[str, dict[str, object]] = {
     "visits": {"kind": "person"},
     "automations": {"trigger": "list_entry"},
     "lead_purchases": {"records": 1},
+    "giftcards": {"status": "asked", "cents": 1},
     "memberships": {"role": "member"},
     "invitations": {"role": "member"},
     "oauth_clients": {"is_public": True, "redirect_uris": ["https://app.example.com/back"]},

@@ -29,6 +29,7 @@ TEXTUAL = ("text", "jsonb", "json", "bytea", "ARRAY", "character varying", "USER
 WRITTEN = {
     "recipients", "items", "facts", "deliveries", "visits", "visit_inbox", "carrier_scans", "notices",
     "automation_sent", "stored_sends", "idempotency_keys", "imports", "received_events", "address_verdicts",
+    "giftcards",
 }  # fmt: skip
 """Where this test writes her, in every column that could hold her."""
 
@@ -76,6 +77,8 @@ NOBODY = {
     "lead_files": "the operator's",
     "leads": "the operator's",
     "lead_purchases": "counters and ids",
+    "giftcard_brands": "the operator's catalogue",
+    "giftcard_stock": "the operator's cards: sealed, and whose they became only by a number",
     "address_passes": "how far a job has come",
     "do_not_mail_inbox": "short codes and digests",
 }
@@ -193,6 +196,7 @@ def _write_beside(parts: Parts, owner: Account, order_id: int, list_id: int) -> 
         for key in (item.address_key, f"email {EMAIL}"):
             write("automation_sent", automation_id=automation, person_key=key, recipient_id=None)
         write("received_events", event_id=str(event), event_type="x", body=words)
+        write("giftcards", void_reason=words)
         write("address_verdicts", address_key=item.address_key, standard=[STREET], reasons=[])
         answered = {"answer_status": 200, "answer_body": words.encode(), "answer_type": "x"}
         write("idempotency_keys", path="* * /api/v2/orders", **answered)

@@ -61,9 +61,9 @@ class _Watching:
         if name not in CHANGES:
             return does
 
-        def watched(*args: Any) -> Any:
+        def watched(*args: Any, **how: Any) -> Any:
             self._before()
-            return does(*args)
+            return does(*args, **how)
 
         return watched
 

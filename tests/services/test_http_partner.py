@@ -75,6 +75,7 @@ def test_a_signature_that_is_old_is_not_believed(house: PrintHouse, partner: Htt
     ("status", "words", "told"),
     [
         (422, b"No such\n stock", "refuses batch-000007/print.pdf, it answered with status 422: No such"),
+        (400, b"7ZK4MB0QWX9TFHN2CVRE5JD8AG is there twice", "status 400: [hidden] is there twice"),
         (404, b"", "refuses batch-000007/print.pdf, it answered with status 404."),
         (401, b"\xff\x00" + b"long " * 1_000, "status 401: \N{REPLACEMENT CHARACTER} long long"),
         (408, b"slow", "cannot take batch-000007/print.pdf now, it answered with status 408: slow"),

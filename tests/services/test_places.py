@@ -213,7 +213,7 @@ def test_a_key_opens_the_door(
     key = asyncssh.generate_private_key(kind)
     house.client_key = key.export_public_key()
     path = tmp_path / "key"
-    path.write_bytes(key.export_private_key(passphrase=passphrase))
+    path.write_bytes(key.export_private_key(passphrase=passphrase, rounds=60))
     with house.place(tmp_path, key=path, password=given).open() as place:
         place.put("x", b"1")
     assert (house.root / "x").read_bytes() == b"1"

@@ -50,7 +50,7 @@ from quillpost.tracking.rules import PHASES
 from quillpost.tracking.service import ingest
 
 S = ItemStatus
-EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "24"))
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "12"))
 IS_LONG = "FUZZ_EXAMPLES" in os.environ
 LIVES = settings(
     max_examples=EXAMPLES,
@@ -199,7 +199,7 @@ class Life(Ground):
     @rule(which=WHICH, writes=st.integers(0, 3))
     def die_composing(self, which: int, writes: int) -> None:
         batch = self.batch(which, "new")
-        dying = Shelf(DyingStore(self.parts.shelf.store, writes), LinkSigner(b""))
+        dying = Shelf(DyingStore(self.parts.shelf.store, writes), LinkSigner(lambda: [b""]))
         with suppress(Died):
             production.compose(self.press(shelf=dying), batch.id, now=self.now)
         if batch.status == "new":

@@ -25,6 +25,7 @@ WITHOUT_POLICY = {
     "leads": "the operator's addresses for sale, read only",
     "lead_sources": "what the operator calls them, read only",
     "lead_density": "how many of them there are where, read only",
+    "giftcard_brands": "the operator's catalogue, read only",
 }
 CLOSED = (
     "batches", "address_passes", "address_verdicts", "recipients_to_verify", "webhook_lanes", "webhooks_gone",
@@ -32,7 +33,7 @@ CLOSED = (
     "news_threads", "notice_refusals", "automation_due", "automation_sent", "deliveries_other",
     "carrier_scans", "received_events", "rate_windows", "lead_files", "procrastinate_workers",
     "procrastinate_periodic_defers", "alembic_version", "sessions", "recovery_codes", "password_resets",
-    "oauth_codes", "refresh_tokens",
+    "oauth_codes", "refresh_tokens", "giftcard_stock",
 )  # fmt: skip
 SEEN_BESIDES = {
     ("people", "tenant"): "memberships",
@@ -42,11 +43,12 @@ SEEN_BESIDES = {
 WITH_MODE = (
     "orders", "items", "facts", "ledger_moves", "webhooks", "deliveries", "webhook_replays", "order_counts",
     "stored_sends", "account_credit", "account_spending", "visits", "automations", "lead_purchases",
+    "giftcards",
 )  # fmt: skip
 WRITTEN_ONCE = ("facts", "ledger_moves", "lead_purchases", "audit_log")
 """A tenant adds to them, and changes nothing that is there."""
-READ_ONLY = ("account_credit", "account_spending", "visits")
-"""A tenant sees them; the ledger, or the service, writes them."""
+READ_ONLY = ("account_credit", "account_spending", "visits", "giftcards")
+"""A tenant sees them; the ledger, or the service, writes them. Of a gift card it may say that it is void."""
 TABLES = [metadata.tables[name] for name in TENANT_TABLES]
 WITH_SUB_ACCOUNT = [table for table in TABLES if "sub_account_id" in table.c]
 
@@ -320,6 +322,26 @@ def test_nobody_s_password_is_read_or_written_by_the_app_role(parts: Parts, owne
             "insert into people default values",
         ):
             assert attempt(tx, sa.text(how)) == "permission denied for table people", how
+
+
+def test_no_tenant_reads_what_its_gift_cards_are_claimed_or_redeemed_with(parts: Parts, owner: int) -> None:
+    with parts.db.work() as tx:
+        one_of_each(tx, account_id=owner)
+    secret = ("claim_digest", "claim_sealed", "card_sealed", "reference", "issuer", "given_back_at")
+    with parts.db.transaction(Tenant(owner)) as tx:
+        assert attempt(tx, sa.text("select item_id, status, claimed_at, void_reason from giftcards")) == 1
+        for how in (
+            "select * from giftcards",
+            "update giftcards set status = 'void', voided_at = now() returning claim_sealed",
+            "update giftcards set claimed_at = null",
+            "update giftcards set cents = 1",
+            *(f"select {column} from giftcards" for column in secret),
+            *(f"select 1 from giftcards where {column} is not null" for column in secret),
+            *(f"update giftcards set {column} = null" for column in secret),
+        ):
+            assert attempt(tx, sa.text(how)) == "permission denied for table giftcards", how
+        void = "update giftcards set status = 'void', voided_at = now(), void_reason = 'Lost'"
+        assert attempt(tx, sa.text(void)) == 1
 
 
 def test_an_account_reads_the_clients_that_are_connected_to_it_and_no_others(

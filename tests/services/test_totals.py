@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from gifted import VALUE, claim, issue
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from listing import add_people, make_list
@@ -14,6 +15,7 @@ from listing import add_people, make_list
 from direct import TestClient
 from makers import Account, Clock, make_account, people, person
 from quillpost.accounts.rules import Caller
+from quillpost.database.giftcard_tables import giftcards
 from quillpost.database.tables import (
     account_credit,
     account_spending,
@@ -61,6 +63,10 @@ class Office:
         sent = self.sender.send(recipients=[*people(n % 4 + 1), *[ONLY_MAIL] * (n % 2)])
         self.known.append(sent.json()["id"])
 
+    def send_gifts(self, n: int) -> None:
+        sent = self.sender.send("giftcard", recipients=[*people(n % 4 + 1), *[ONLY_MAIL] * (n % 2)])
+        self.known.append(sent.json()["id"])
+
     def send_to_a_list(self, n: int) -> None:
         """Its people become items later: the list may have grown or shrunk by then."""
         who = Caller(self.sender.id, "test")
@@ -82,7 +88,28 @@ class Office:
         if again is not None:
             self.known.append(again["id"])
 
+    def take_back(self, which: int) -> None:
+        """The card of one piece, twice, as whoever had no answer does."""
+        for _ in range(2):
+            if pieces := self.pieces(which):
+                path = f"/order-items/{pieces[which % len(pieces)]}/invalidate-giftcard"
+                again = self.ask("PUT", path, json={"reissue": which % 3 == 0})
+                if again is not None and again["reissued_as"] not in (None, *self.known):
+                    self.known.append(again["reissued_as"])
+
     # Deeds of others
+
+    def issue(self, which: int) -> None:
+        """Cards for every second piece of an order that is being made; twice, as after a crash."""
+        if self.order(which) in self.made():
+            for _ in range(2):
+                issue(self.parts, self.pieces(which)[which % 2 :: 2])
+
+    def claim(self, which: int) -> None:
+        """The first card of an order that somebody can claim."""
+        good = [row.item_id for row in self.rows(giftcards) if row.status == "issued"]
+        for item_id in [each for each in self.pieces(which) if each in good][:1]:
+            claim(self.parts, item_id)
 
     def change_prices(self, n: int) -> None:
         self.clock.advance(days=1)
@@ -105,32 +132,50 @@ class Office:
 
     def move(self, which: int, to: ItemStatus) -> None:
         """Every second piece of an order that is being made; twice, as after a crash."""
-        made = {row.id for row in self.rows(orders) if row.status in ("processing", "printing")}
-        pieces = [row.id for row in self.rows(items) if row.order_id == self.order(which)]
-        if self.order(which) in made:
+        pieces = self.pieces(which)
+        if to is S.PRINTED:  # no piece is printed before its card is issued
+            waiting = {row.id for row in self.rows(items) if row.gift_cents and not row.giftcard_brand}
+            pieces = [piece for piece in pieces if piece not in waiting]
+        if self.order(which) in self.made():
             for _ in range(2):
                 with self.parts.db.work() as tx:
                     moves = [Move(piece, to, why="so it went") for piece in pieces[which % 2 :: 2]]
                     move_items(tx, moves, now=self.parts.clock())
 
+    def made(self) -> set[int]:
+        """Orders that are being made."""
+        return {row.id for row in self.rows(orders) if row.status in ("processing", "printing")}
+
+    def pieces(self, which: int) -> list[int]:
+        return [row.id for row in self.rows(items) if row.order_id == self.order(which)]
+
     # What holds
 
     def check(self) -> None:
-        moves, pieces = self.rows(ledger_moves), self.rows(items)
+        moves, pieces, cards = self.rows(ledger_moves), self.rows(items), self.rows(giftcards)
+        good = {card.item_id: card for card in cards if card.status == "issued"}
         for order in self.rows(orders):
-            held, earned = (self._book(book, moves, order.id) for book in ("held", "earned"))
+            held, earned, gifts = (self._book(book, moves, order.id) for book in ("held", "earned", "gifts"))
             of_it = [piece for piece in pieces if piece.order_id == order.id]
             waiting = sum(p.price_cents for p in of_it if p.status == S.PROCESSING)
             made = sum(p.price_cents for p in of_it if p.status not in (S.PROCESSING, S.FAILED))
-            assert (held + earned, earned) == (order.order_total, made), order.status
+            not_issued = sum(p.gift_cents for p in of_it if p.status != S.FAILED and p.id not in good)
+            assert gifts == sum(good[p.id].cents for p in of_it if p.id in good), order.status
+            assert (held + earned + gifts, earned) == (order.order_total + order.gift_total, made)
             if not order.audience_pending:
-                assert held == waiting, order.status
+                assert (held, order.gift_total) == (waiting + not_issued, not_issued + gifts), order.status
             if order.status in ("cancelled", "fulfilled"):
                 assert held == 0
-        assert sum(self._book(book, moves) for book in ("credit", "held", "earned")) == 0
+        for piece in pieces:
+            card = good.get(piece.id)
+            assert piece.giftcard_brand == (card.brand if card else None)
+            assert card is None or piece.gift_cents == card.cents
+            assert card is None or piece.status != S.FAILED or card.claimed_at is not None
+        assert sum(self._book(book, moves) for book in ("credit", "held", "earned", "gifts")) == 0
         kept = sum(row.cents for row in self.rows(account_credit))
         spent = sum(row.cents for row in self.rows(account_spending))
-        assert (kept, spent) == (self._book("credit", moves), self._book("earned", moves))
+        spent_on = self._book("earned", moves) + self._book("gifts", moves)
+        assert (kept, spent) == (self._book("credit", moves), spent_on)
 
     @staticmethod
     def _book(book: str, moves: Sequence[sa.Row[Any]], order_id: int | None = None) -> int:
@@ -156,8 +201,21 @@ DEEDS: dict[str, Callable[[Office, int], None]] = {
     "deliver": lambda office, n: office.move(n, S.DELIVERED),
     "return": lambda office, n: office.move(n, S.RETURNED_TO_SENDER),
 }
-EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "20"))
+GIFT_DEEDS: dict[str, Callable[[Office, int], None]] = {
+    "send": Office.send_gifts,
+    "take back": Office.take_back,
+    "issue": Office.issue,
+    "claim": Office.claim,
+    **{
+        name: DEEDS[name]
+        for name in ("cancel", "edit", "end the review", "fail", "print", "travel", "return")
+    },
+}
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "10"))
 LIVES = st.lists(st.tuples(st.sampled_from(list(DEEDS)), st.integers(0, 9)), min_size=12, max_size=30)
+GIFT_LIVES = st.lists(
+    st.tuples(st.sampled_from(list(GIFT_DEEDS)), st.integers(0, 9)), min_size=6, max_size=16
+)
 
 
 @given(life=LIVES)
@@ -171,6 +229,39 @@ def test_totals_are_what_the_ledger_says(
     for deed, n in begun + life:
         DEEDS[deed](office, n)
         office.check()
+
+
+@given(life=GIFT_LIVES)
+@settings(
+    max_examples=max(EXAMPLES // 3, 1),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+def test_what_is_on_cards_is_what_the_ledger_says(
+    parts: Parts, http: TestClient, clock: Clock, life: list[tuple[str, int]]
+) -> None:
+    office = Office(parts, http, clock)
+    # Four pieces: all cards are issued, one is claimed, two pieces are printed. One order waits.
+    begun = [("send", 3), ("end the review", 0), ("issue", 0), ("issue", 1), ("claim", 0), ("print", 0)]
+    for deed, n in [*begun, ("send", 1), *life]:
+        GIFT_DEEDS[deed](office, n)
+        office.check()
+
+
+def test_a_claimed_card_stays_paid_for_when_its_piece_fails(
+    parts: Parts, http: TestClient, clock: Clock
+) -> None:
+    office = Office(parts, http, clock)
+    for deed, n in (("send", 2), ("end the review", 0), ("issue", 0), ("claim", 0), ("fail", 0), ("fail", 1)):
+        GIFT_DEEDS[deed](office, n)
+        office.check()
+    # Of three pieces the first was claimed, the third only issued, and the second had no card yet.
+    [order] = office.rows(orders)
+    assert [(card.status, card.claimed_at is None) for card in office.rows(giftcards)] == [
+        ("issued", False),
+        ("void", True),
+    ]
+    assert (order.status, order.order_total, order.gift_total) == ("fulfilled", 0, VALUE)
 
 
 @pytest.mark.parametrize("pending", [True, False])

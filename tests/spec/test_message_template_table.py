@@ -14,7 +14,7 @@ Test = Callable[[Any], bool]
 Template = dict[str, Any]
 
 PDF, PICTURE, PAGE = "https://example.com/a.pdf", "https://example.com/a.png", "https://example.com/a"
-GIFT = {"giftcard_brand_code": "coffee", "giftcard_amount": 2_500}
+GIFT = {"giftcard_brand_code": "brindlewick", "giftcard_amount": 2_500}
 
 
 def integer(value: Any) -> bool:
@@ -38,7 +38,7 @@ def or_null(holds: Test) -> Test:
 
 
 def uri(value: Any) -> bool:
-    return string(value) and value.startswith("https://")
+    return string(value) and value.startswith(("https://", "http://quillpost.test/"))
 
 
 def emails(value: Any) -> bool:
@@ -97,7 +97,7 @@ WRITABLE: list[tuple[str, Any, str]] = [
     ("custom_background_url",                   PICTURE,              "notecard"),
     ("qrcode_url",                              PAGE,                 "magnacard"),
     ("cc_emails",                               ["d@example.com"],    "postcard6x11"),
-    ("giftcard_brand_code",                     "books",              "giftcard"),
+    ("giftcard_brand_code",                     "inkwell-otter",      "giftcard"),
     ("giftcard_amount",                         5_000,                "giftcard"),
     ("landing_page_url",                        PAGE,                 "giftcard"),
     # not in that list, but in the table as writable
@@ -185,7 +185,9 @@ def test_an_update_names_any_writable_field_alone(writer: Writer, field: str, va
     before = save(writer, kind).json()
     changed = change(writer, before, **{field: value})
     assert changed.status_code == 200, changed.text
-    shows = {"skip_creative_generation": 1} if field == "pdf_only_url" else {field: value}
+    shows: dict[str, Any] = {"skip_creative_generation": 1} if field == "pdf_only_url" else {field: value}
+    if field == "giftcard_brand_code":
+        shows["giftcard_brand_image"] = f"http://quillpost.test/giftcards/{value}.png"
     assert changed.json() == before | shows
     assert before | shows != before
 

@@ -17,9 +17,9 @@ ENDPOINTS = [
     ("/send/windowed-letter", "letter"),
     ("/send/windowless-letter", "windowlessletter"),
     ("/send/notecard", "notecard"),
+    ("/send/giftcard", "giftcard"),
     ("/send/magnacard", "magnacard"),
 ]
-"""`POST /send/giftcard` comes with the gift cards."""
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def parts(build: Build) -> Parts:
 
 @pytest.mark.parametrize(("path", "creates"), ENDPOINTS)
 def test_each_endpoint_creates_its_piece(owner: Account, path: str, creates: str) -> None:
-    sent = owner.post(path, postcard())
+    sent = owner.send(path.rpartition("/")[2])
     assert (sent.status_code, sent.json()["type"], sent.json()["status"]) == (200, creates, "reviewing")
 
 
@@ -151,9 +151,9 @@ RESPONSE: dict[str, tuple[type, ...]] = {
     "font_size": (TEXT,),
     "qrcode_url": (TEXT, NOTHING),
     "custom_background_url": (TEXT, NOTHING),
-    "giftcard_brand": (NOTHING,),
-    "giftcard_image": (NOTHING,),
-    "giftcard_amount": (NOTHING,),
+    "giftcard_brand": (TEXT, NOTHING),
+    "giftcard_image": (TEXT, NOTHING),
+    "giftcard_amount": (NUMBER, NOTHING),
     "giftcard_brand_longname": (TEXT,),
     "status": (TEXT,),
     "display_status": (TEXT,),
@@ -171,10 +171,10 @@ RESPONSE: dict[str, tuple[type, ...]] = {
 def answers(
     postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory, art: ArtHouse
 ) -> Iterator[list[dict[str, Any]]]:
-    """One with as little as possible, one with everything."""
+    """One with as little as possible, one with everything, one that brings a gift card."""
     home = tmp_path_factory.mktemp("send_tables")
     with writing_service(postgres, template, home, allow_private_urls=True) as writer:
-        yield [writer.owner.send().json(), full_send(writer, art)]
+        yield [writer.owner.send().json(), full_send(writer, art), writer.owner.send("giftcard").json()]
 
 
 def full_send(writer: Writer, art: ArtHouse) -> dict[str, Any]:

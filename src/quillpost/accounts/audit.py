@@ -53,6 +53,7 @@ ACTS: Final[Mapping[str, str]] = {
     "list.key": "made a new list key",
     "list.exported": "exported a mailing list",
     "person.erased": "erased a recipient",
+    "giftcard.invalidated": "took a gift card back",
     "order.released": "released an order",
     "order.refused": "refused an order",
     "orders.rushed": "rushed orders",
@@ -60,6 +61,14 @@ ACTS: Final[Mapping[str, str]] = {
     "batch.marked": "marked a print batch",
     "batch.reprinted": "reprinted pieces",
     "batch.retried": "tried a batch again",
+    "brand.changed": "changed a gift card brand",
+    "brand.retired": "took a gift card brand off",
+    "stock.loaded": "loaded gift cards",
+    "stock.released": "released gift cards that were set aside",
+    "print_file.downloaded": "downloaded print files",
+    "key.new": "made a new secret key",
+    "key.resealed": "sealed all secrets anew",
+    "key.forgotten": "removed a former secret key",
 }
 """Every act that is noted, in words that follow who did it."""
 

@@ -23,6 +23,9 @@ SECURITY = {
     "Referrer-Policy": "no-referrer",
     "X-Frame-Options": "DENY",
 }
+SECRET_PATHS = re.compile(r"/gift(?:/|$)")
+"""Where an address is a secret itself, and so may be all that is answered there, failures included."""
+PRIVATE = {"Cache-Control": "no-store", "X-Robots-Tag": "noindex", "Referrer-Policy": "no-referrer"}
 NOTHING = "default-src 'none'; frame-ancestors 'none'"
 """The policy of answers that are data. Pages have one of their own; pictures and PDFs need none."""
 ALWAYS_SECURE = "max-age=31536000"
@@ -51,6 +54,8 @@ class Envelope:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 headers = MutableHeaders(scope=message)
+                if SECRET_PATHS.match(scope["path"]):
+                    headers.update(PRIVATE)
                 _write_headers(headers, request_id, state.get("allowance"))
                 if scope["scheme"] == "https":
                     headers.setdefault("Strict-Transport-Security", ALWAYS_SECURE)

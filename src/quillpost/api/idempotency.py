@@ -52,7 +52,7 @@ class Claim:
 
     @property
     def context(self) -> str:
-        return f"idempotency:{self.who.account_id}:{self.path}:{self.key}"
+        return answer_context(self.who.account_id, self.path, self.key)
 
     @property
     def where(self) -> sa.ColumnElement[bool]:
@@ -62,6 +62,11 @@ class Claim:
             keys.c.path == self.path,
             keys.c.key == self.key,
         )
+
+
+def answer_context(account_id: int, path: str, key: str) -> str:
+    """What a secret answer is sealed for."""
+    return f"idempotency:{account_id}:{path}:{key}"
 
 
 def make_claim(who: Caller, path: str, key: str, body: bytes) -> Claim:

@@ -31,6 +31,17 @@ def operator(scope: str) -> Callable[[Caller], Caller]:
     return check
 
 
+def live_operator(scope: str) -> Callable[[Caller], Caller]:
+    """The same, for what is one and the same in both modes: a testing token changes nothing of live mail."""
+
+    def check(who: Annotated[Caller, Depends(operator(scope))]) -> Caller:
+        if who.is_testing:
+            raise Forbidden("This changes live mail as well: use a live token of an operator's account.")
+        return who
+
+    return check
+
+
 def service_unit(request: Request, parts: Parts) -> Iterator[Unit]:
     """The service's own transaction. An endpoint asks for the operator before it asks for this."""
     with Unit(parts.db.work) as unit:

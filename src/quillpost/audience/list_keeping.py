@@ -200,7 +200,7 @@ def key_of(sealer: Sealer, mailing_list: MailingList) -> str:
     """The list's key in clear; nothing where no key was made."""
     if mailing_list.key_sealed is None:
         return ""
-    return sealer.open(mailing_list.key_sealed, context=_context(mailing_list.id)).decode()
+    return sealer.open(mailing_list.key_sealed, context=key_context(mailing_list.id)).decode()
 
 
 def end_list(tx: Tx, list_id: int) -> None:
@@ -387,9 +387,9 @@ def _new_key(sealer: Sealer, list_id: int) -> dict[str, bytes]:
     key = f"ql_{secrets.token_urlsafe(32)}"
     return {
         "key_digest": tokens.digest(key),
-        "key_sealed": sealer.seal(key.encode(), context=_context(list_id)),
+        "key_sealed": sealer.seal(key.encode(), context=key_context(list_id)),
     }
 
 
-def _context(list_id: int) -> str:
+def key_context(list_id: int) -> str:
     return f"mailing_lists:{list_id}:key"

@@ -1,9 +1,8 @@
 """Backup and restore: the database and the files in one file, the key that opens the secrets beside it."""
 
-import os
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, BinaryIO
@@ -14,6 +13,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn
 
 from quillpost import __version__
 from quillpost.cli.ground import schema_of
+from quillpost.cli.print_words import counted
 from quillpost.database import archive, dump
 from quillpost.database.postgres_binaries import Binaries, find_binaries
 from quillpost.database.schema import require_current, state_of
@@ -27,7 +27,9 @@ from quillpost.footing import (
     sealer_of,
     stand,
 )
+from quillpost.kit.disks import drafted, sync_file
 from quillpost.kit.errors import NotReady
+from quillpost.kit.key_files import KeyFile, written_keys
 from quillpost.kit.sealing import Sealer
 from quillpost.ports import FileMissing, FileStore
 
@@ -60,6 +62,7 @@ def backup(file: BackupFile) -> None:
         if schema_of(ground.conninfo).verdict == "empty":
             raise NotReady("There is nothing to back up: the database is empty.")
         footing = stand(settings, ground.conninfo)
+        keys_then = _keys_in_file(settings)
         with _written_whole(file) as out, _counting("Saved") as count:
             manifest = _write(out, footing, binaries, count)
         footing.db.close()
@@ -67,7 +70,8 @@ def backup(file: BackupFile) -> None:
         ground.close()
     if settings.secret_key is None:
         with _written_whole(key_file) as out:
-            out.write(key_path(settings.home).read_bytes())
+            # One that was forgotten meanwhile has sealed what is in the snapshot; a new one, files.
+            out.write(written_keys([*_keys_in_file(settings), *keys_then]).encode("ascii"))
     _say(f"{file} holds everything: {_contents(manifest)}.")
     if settings.secret_key is None:
         _say(f"The key that opens its secrets is in {key_file}: keep it elsewhere, and safe.")
@@ -95,10 +99,19 @@ def restore(file: BackupFile) -> None:
     if found.verdict == "newer":
         require_current(found)
     with _left_empty_on_failure(settings.home.absolute()):
-        _restore(settings, file, key_file, manifest)
+        cards_set_aside = _restore(settings, file, key_file, manifest)
     _say(f"Everything is as it was at {manifest.taken_at}: {_contents(manifest)}.")
     _say("What was handed to the printer since is not known any more: see Backups in docs/operate.md.")
+    if cards_set_aside:
+        _say(
+            f"{counted(cards_set_aside, 'gift card')} in stock may have been mailed since, and none is given "
+            "before `quillpost giftcards release-stock`: see there."
+        )
     _say("Everyone signs in anew. Tokens that were revoked since, and people who were removed, are back.")
+    if not set(manifest.key_check.split()) <= set(_key_checks(sealer_of(settings))):
+        _say(
+            "A former key of this backup is not among yours: `quillpost keys list` says whether it is needed."
+        )
     if found.verdict == "older":
         _say("It was written by an older release: run `quillpost migrate` next.")
 
@@ -110,7 +123,7 @@ def _write(out: BinaryIO, footing: Footing, binaries: Binaries, count: CountFile
             release=__version__,
             schema=snapshot.schema,
             taken_at=footing.clock().isoformat(timespec="seconds"),
-            key_check=_key_check(footing.sealer),
+            key_check=" ".join(_key_checks(footing.sealer)),
             counts=snapshot.counts,
         )
         with archive.ArchiveWriter(out, manifest) as writer:
@@ -136,26 +149,29 @@ def _known_files(store: FileStore, last_batch: int) -> Iterator[tuple[str, bytes
             continue
 
 
-def _restore(settings: Settings, file: Path, key_file: Path | None, manifest: archive.Manifest) -> None:
+def _restore(settings: Settings, file: Path, key_file: Path | None, manifest: archive.Manifest) -> int:
+    """How many gift cards in stock were set aside."""
     binaries = find_binaries(settings.postgres_bin)
     installed_key = key_path(settings.home)
     ground = open_ground(settings)
     try:
+        # Before the file store makes it, which would leave it open.
+        installed_key.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         store = file_store(settings)
         _require_empty(ground.conninfo, store, installed_key)
         if key_file is not None:
-            installed_key.parent.mkdir(parents=True, exist_ok=True)
             with _written_whole(installed_key) as out:
                 out.write(key_file.read_bytes())
         try:
-            if _key_check(sealer_of(settings)) != manifest.key_check:
+            if _current_check(manifest) not in _key_checks(sealer_of(settings)):
                 raise NotReady("The secret key is not the one of this backup.")
             with _counting("Restored") as count:
                 _put_files(store, file, count)
                 # Last, and in one transaction: once the database is there, everything is.
                 dump.load(binaries, ground.conninfo, archive.database_in(file))
-                dump.pass_by_given_out(ground.conninfo)
+                cards_set_aside = dump.pass_by_given_out(ground.conninfo)
                 dump.end_sessions(ground.conninfo)
+                return cards_set_aside
         except BaseException:
             for key in list(store.keys("")):
                 store.delete(key)
@@ -205,18 +221,11 @@ def _left_empty_on_failure(home: Path) -> Iterator[None]:
 @contextmanager
 def _written_whole(file: Path) -> Iterator[BinaryIO]:
     """A file for its owner's eyes that is there when it is complete, and not before."""
-    draft = file.with_name(f"{file.name}.part")
     try:
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        try:
-            with os.fdopen(descriptor, "wb") as out:
-                yield out
-                out.flush()
-                os.fsync(out.fileno())
+        with drafted(file) as (draft, out):
+            yield out
+            sync_file(out)
             draft.rename(file)
-        except BaseException:
-            draft.unlink(missing_ok=True)
-            raise
     except OSError as fault:
         raise NotReady(f"{file} cannot be written: {fault.strerror}.") from None
 
@@ -247,12 +256,21 @@ def _key_file(file: Path) -> Path:
     return file.with_name(f"{file.name}.key")
 
 
-def _key_check(sealer: Sealer) -> str:
-    return sealer.derive("backup").hex()[:16]
+def _key_checks(sealer: Sealer) -> list[str]:
+    """Of the current key, and of the former ones."""
+    return [key.hex()[:16] for key in sealer.derive_all("backup")]
+
+
+def _current_check(manifest: archive.Manifest) -> str:
+    return manifest.key_check.partition(" ")[0]
+
+
+def _keys_in_file(settings: Settings) -> Sequence[bytes]:
+    return KeyFile(key_path(settings.home)).read() if settings.secret_key is None else ()
 
 
 def _contents(manifest: archive.Manifest) -> str:
-    return ", ".join(f"{name} {number:,}" for name, number in manifest.counts.items())
+    return ", ".join(f"{name.replace('_', ' ')} {number:,}" for name, number in manifest.counts.items())
 
 
 def _say(sentence: str) -> None:

@@ -16,6 +16,7 @@ from quillpost.carriers import live_carrier
 from quillpost.cli.address_checks import check_addresses, check_verifier
 from quillpost.cli.clock_check import check_clock
 from quillpost.cli.findings import Finding
+from quillpost.cli.giftcard_checks import check_cards, check_issuer
 from quillpost.cli.key_check import check_key
 from quillpost.cli.notice_checks import check_mail, check_notices, check_texts
 from quillpost.cli.outsider import DIRECT
@@ -79,6 +80,7 @@ def without_database(settings: wiring.Settings) -> Iterator[Finding]:
     yield from check_mail(settings)
     yield check_texts(settings)
     yield check_verifier(settings)
+    yield check_issuer(settings)
 
 
 def check_home(settings: wiring.Settings) -> Finding:
@@ -259,6 +261,7 @@ def with_database(settings: wiring.Settings, conninfo: str, *, now: datetime) ->
             yield check_notices(tx, now=now)
             yield check_people(tx, settings, now=now)
             yield check_addresses(tx)
+            yield from check_cards(tx, settings, now=now)
     except sa.exc.DBAPIError as fault:
         reason = str(fault.orig).strip().splitlines()[0]
         yield Finding("database", "broken", f"it refused an answer: {reason}", "Read PostgreSQL's log.")

@@ -21,11 +21,12 @@ from quillpost.cli.outsider import outsider
 from quillpost.client import Quillpost, QuillpostError
 from quillpost.client.orders import OrderItem
 from quillpost.client.send import PieceName, PieceSend
+from quillpost.fulfilment.rules import NOTE_FILE
 from quillpost.kit.errors import NotReady
 from quillpost.orders.rules import ENDS, ItemStatus
 
 BETWEEN_LOOKS = 2.0
-OUR_OWN_FILES = ("print.pdf", "envelopes.pdf", "manifest.csv", "manifest.json")
+OUR_OWN_FILES = ("print.pdf", "envelopes.pdf", "manifest.csv", "manifest.json", NOTE_FILE)
 
 RETURN_ADDRESS: PieceSend = {
     "return_name": "Dana Whitfield",
@@ -85,6 +86,14 @@ PIECES = (
             "to open.\n\nDana",
         },
     ),
+    Piece(
+        "giftcard",
+        "giftcard",
+        {
+            "message": "%FIRST_NAME%,\n\nthank you for sending the Millers our way. This one is on us!"
+            "\n\nDana",
+        },
+    ),
     Piece("magnacard", "magnacard", {"message": "Hi %FIRST_NAME%, one for the fridge. Warmly, Dana"}),
 )
 
@@ -142,7 +151,8 @@ def demo(
 
     Nothing is mailed and nothing is billed. The sample list has one ordinary recipient and one of each
     reserved name, so that every ending is seen. Previews (PNG), proofs and print files (PDF) stay in the
-    folder. Exit code 0 when every piece ended as it should, and 1 otherwise.
+    folder; of gift cards the proof alone, as their print file has what they are claimed with. Exit code 0
+    when every piece ended as it should, and 1 otherwise.
     """
     out = out.absolute()
     console = Console()
@@ -207,6 +217,7 @@ def _send(caller: Quillpost, piece: Piece, guests: int, folder: Path) -> Sent:
     folder.mkdir(parents=True)
     body: PieceSend = {
         **piece.body,
+        **(_gift(caller) if piece.kind == "giftcard" else {}),
         **RETURN_ADDRESS,
         "mailing_list_ids": [guests],
         "allow_duplicates": True,  # a second demonstration within a day and a half
@@ -218,6 +229,17 @@ def _send(caller: Quillpost, piece: Piece, guests: int, folder: Path) -> Sent:
     if envelope := preview.get("envelope"):
         (folder / "envelope.png").write_bytes(caller.download(envelope))
     return Sent(piece, caller.send.piece(piece.kind, **body)["id"], folder)
+
+
+def _gift(caller: Quillpost) -> PieceSend:
+    """The first brand that the service offers, at its smallest value."""
+    brands = caller.giftcards.brand_list()["brands"]
+    if not brands:
+        raise NotReady("This service offers no gift cards: `quillpost giftcards brand` adds one.")
+    return {
+        "giftcard_brand": brands[0]["brand_code"],
+        "giftcard_amount": min(brands[0]["available_amounts"]),
+    }
 
 
 def _follow(caller: Quillpost, sent: Sequence[Sent], console: Console, *, seconds: int) -> None:

@@ -8,6 +8,7 @@ import sqlalchemy as sa
 from quillpost.database.engine import administrator
 from quillpost.database.schema import SchemaState, migrate, require_current, state
 from quillpost.footing import Footing, load_settings, open_ground, stand
+from quillpost.giftcards.catalogue import load_default_brands
 from quillpost.pricing.store import load_default_prices
 
 
@@ -30,13 +31,14 @@ def make_ready(conninfo: str) -> None:
 
 
 def upgrade(conninfo: str) -> SchemaState:
-    """Bring the schema up to date and put the shipped price list in; where it stood before."""
+    """Bring the schema up to date and put the shipped prices and brands in; where it stood before."""
     before = migrate(conninfo)
     engine = administrator(conninfo)
     try:
         with engine.begin() as tx:
             tx.execute(sa.text("set local role quillpost_worker"))
             load_default_prices(tx)
+            load_default_brands(tx)
     finally:
         engine.dispose()
     return before

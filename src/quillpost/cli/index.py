@@ -39,6 +39,8 @@ MODULES: Final[dict[str, dict[str, str]]] = {
     "print_room": {"print": "The print room."},
     "tracking": {"tracking": "What the carrier has seen."},
     "leads": {"leads": "Addresses for radius searches."},
+    "keys": {"keys": "The keys that seal secrets."},
+    "giftcards": {"giftcards": "Gift cards: brands, your own cards, and what became of them."},
     "lists": {"lists": "Mailing lists from files, and back."},
 }
 

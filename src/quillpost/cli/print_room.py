@@ -11,18 +11,16 @@ from rich.table import Table
 from rich.text import Text
 
 from quillpost.accounts.audit import note_for_operators
-from quillpost.cli import held_orders
+from quillpost.cli import held_orders, print_files
 from quillpost.cli.opening import opened
-from quillpost.cli.print_words import MOST_LISTED, Machine, Mode, counted, write
-from quillpost.database import Tx
+from quillpost.cli.print_words import MOST_LISTED, Machine, Mode, Which, counted, find, write
 from quillpost.fulfilment import marking, print_room, production
 from quillpost.fulfilment.marking import Marked, Pieces, Spoiled
 from quillpost.fulfilment.print_room import Deed, Reprinted, Told
-from quillpost.fulfilment.rules import batch_of, reference
+from quillpost.fulfilment.rules import reference
 from quillpost.fulfilment.shown import (
     BatchFilter,
     BatchShown,
-    find_batch,
     list_batches,
     read_batch_shown,
     read_statement,
@@ -30,7 +28,7 @@ from quillpost.fulfilment.shown import (
 from quillpost.fulfilment.store import Batch
 from quillpost.fulfilment.ticket import ranges
 from quillpost.fulfilment.waiting import Waiting, list_waiting
-from quillpost.kit.errors import NotFound, Refused, Unavailable
+from quillpost.kit.errors import Refused, Unavailable
 from quillpost.kit.paging import PageRequest
 from quillpost.kit.times import iso
 from quillpost.parts import Parts
@@ -41,12 +39,12 @@ MOMENTS = (
 
 app = typer.Typer(help="The print room.", no_args_is_help=True)
 
-Which = Annotated[str, typer.Argument(metavar="BATCH", help="Its number, or its reference.")]
 Reason = Annotated[str, typer.Option(help="Why.")]
 
 
 def add_to(parent: typer.Typer) -> None:
     held_orders.add_to(app)
+    print_files.add_to(app)
     parent.add_typer(app, name="print")
 
 
@@ -90,7 +88,7 @@ def show(batch: Which, machine: Machine = False) -> None:
     """Show a batch: its files, its mailing statement, its pieces."""
     with opened() as (_, parts):
         with parts.db.work() as tx:
-            shown = read_batch_shown(tx, _find(tx, batch).id)
+            shown = read_batch_shown(tx, find(tx, batch).id)
         statement = read_statement(parts.shelf.store, shown)
     if machine:
         told = _plain(shown.batch) | {
@@ -230,7 +228,7 @@ def _do(batch: str, deed: Callable[[Parts, Batch], str]) -> None:
     """Find the batch, do it, and say what came of it."""
     with opened() as (_, parts):
         with parts.db.work() as tx:
-            found = _find(tx, batch)
+            found = find(tx, batch)
         typer.echo(deed(parts, found))
 
 
@@ -262,20 +260,6 @@ def _left_out_lines(made: Reprinted) -> list[str]:
     for piece in made.left_out:
         why.setdefault(piece.reason, []).append(piece.position)
     return [f"Left out: {ranges(positions)}. {reason}" for reason, positions in why.items()]
-
-
-def _find(tx: Tx, batch: str) -> Batch:
-    try:
-        return find_batch(tx, _number(batch))
-    except NotFound:
-        raise Refused(f"There is no batch {batch}.") from None
-
-
-def _number(batch: str) -> int:
-    number = int(batch) if batch.isascii() and batch.isdigit() and len(batch) <= 18 else batch_of(batch)
-    if number is None:
-        raise Refused(f"{batch} is no batch: give its number, or its reference such as {reference(7)}.")
-    return number
 
 
 def _plain(batch: Batch) -> dict[str, Any]:

@@ -35,6 +35,10 @@ class Progress:
         if failure is None and self._console.is_terminal:
             self._console.print(f"{self._title}: done.")
 
+    def reach(self, done: int) -> None:
+        """So many of the steps are done, which are too many to have names."""
+        self._bar.update(self._task, completed=min(done, self._steps))
+
     @contextmanager
     def step(self, name: str) -> Iterator[Tell]:
         """The next step; what is yielded may be told how much of the step is done."""

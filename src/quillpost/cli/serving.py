@@ -86,6 +86,7 @@ def _end_with_parent() -> None:
 
 def _application(settings: wiring.Settings, conninfo: str) -> FastAPI:
     parts = wiring.build(settings, conninfo)
+    wiring.warn_of_open_key(settings)
     with_jobs = os.environ.get("QUILLPOST_SERVE_JOBS") != "no"
     return create_app(parts, _background(settings, parts) if with_jobs else None)
 

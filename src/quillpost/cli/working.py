@@ -39,6 +39,7 @@ def work(
     try:
         make_ready(ground.conninfo)
         parts = wiring.build(settings, ground.conninfo)
+        wiring.warn_of_open_key(settings)
         chosen = [name.strip() for name in queues.split(",")] if queues else None
         with suppress(KeyboardInterrupt):
             asyncio.run(work_until_stopped(settings, parts, chosen, concurrency))

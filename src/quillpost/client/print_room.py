@@ -32,11 +32,12 @@ class Batch(TypedDict):
 
 
 class BatchFile(TypedDict):
-    """`url` opens it without a token, for a day."""
+    """`url` opens it without a token, for a day, unless it is `secret`: those are downloaded with `file`."""
 
     name: str
     size: int
     sha256: str
+    secret: bool
     url: str
 
 
@@ -163,6 +164,11 @@ class PrintRoom(Resource[How]):
     def batch(self, batch_id: Id) -> Ask[BatchRead]:
         """One batch, with links to its files."""
         return Ask(batch_id)
+
+    @operation("GET /print/batches/{batch_id}/files/{name}", is_file=True)
+    def file(self, batch_id: Id, name: str) -> Ask[bytes]:
+        """One of the batch's files, also a secret one. It is noted in the audit log."""
+        return Ask(batch_id, name)
 
     @operation("POST /print/batches/{batch_id}/mark")
     def mark(

@@ -8,7 +8,7 @@ from quillpost.client.audience import InlineRecipient
 from quillpost.client.calls import Ask, How, Id, Resource, operation
 from quillpost.client.radius import RadiusSearch
 
-PieceName = Literal["postcard", "windowed-letter", "windowless-letter", "notecard", "magnacard"]
+PieceName = Literal["postcard", "windowed-letter", "windowless-letter", "notecard", "giftcard", "magnacard"]
 FontSize = Literal["auto", "large", "medium", "small"]
 
 
@@ -59,7 +59,15 @@ class LetterSend(AnySend, total=False):
     pdf_only_url: str
 
 
-class PieceSend(PostcardSend, LetterSend, total=False):
+class GiftcardSend(AnySend, total=False):
+    """A card of one of `giftcards.brands()`; the amount is in cents."""
+
+    giftcard_brand: str
+    giftcard_amount: int
+    landing_page_url: str
+
+
+class PieceSend(PostcardSend, LetterSend, GiftcardSend, total=False):
     """Any piece: what is not used for it is named in `ignored_fields`."""
 
 
@@ -138,6 +146,11 @@ class Send(Resource[How]):
     @operation("POST /send/notecard")
     def notecard(self, *, idempotency_key: str | None = None, **piece: Unpack[CardSend]) -> Ask[Sent]:
         """Send a folded notecard in an envelope."""
+        return Ask(body=piece, idempotency_key=idempotency_key)
+
+    @operation("POST /send/giftcard")
+    def giftcard(self, *, idempotency_key: str | None = None, **piece: Unpack[GiftcardSend]) -> Ask[Sent]:
+        """Send a folded card with a gift card inside."""
         return Ask(body=piece, idempotency_key=idempotency_key)
 
     @operation("POST /send/magnacard")

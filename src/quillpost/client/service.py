@@ -4,6 +4,7 @@ from typing import Literal, NotRequired, TypedDict, Unpack
 
 from quillpost.client.automations import Automations
 from quillpost.client.calls import Ask, How, Resource, Wire, operation
+from quillpost.client.giftcards import Giftcards
 from quillpost.client.handwriting_styles import HandwritingStyles
 from quillpost.client.image_templates import ImageTemplates
 from quillpost.client.imports import Imports
@@ -61,6 +62,7 @@ class EstimateData(TypedDict):
     undeliverable: int
     unit_price: int
     leads_fee: int
+    giftcard_total: int
     authorization_total: int
     test_mode: bool
     warnings: list[str]
@@ -88,6 +90,7 @@ class Service(Resource[How]):
         self.sub_accounts: SubAccounts[How] = SubAccounts(wire)
         self.webhooks: Webhooks[How] = Webhooks(wire)
         self.automations: Automations[How] = Automations(wire)
+        self.giftcards: Giftcards[How] = Giftcards(wire)
         self.handwriting_styles: HandwritingStyles[How] = HandwritingStyles(wire)
         self.print_room: PrintRoom[How] = PrintRoom(wire)
 

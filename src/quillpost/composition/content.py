@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 Ink = tuple[float, float, float]
 
@@ -70,14 +70,16 @@ class Giftcard:
 
     brand: str
     amount_cents: int
+    accent: Ink = (0.13, 0.2, 0.42)
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One recipient's way to the gift: a code to type and an address to scan."""
+    """One recipient's way to the gift: a code to type and an address to scan. Both are secret: no repr
+    shows them."""
 
-    code: str
-    url: str
+    code: str = field(repr=False)
+    url: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)

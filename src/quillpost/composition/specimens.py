@@ -41,7 +41,7 @@ _HOME = ReturnAddress("Quincy & Bex Ward", "PO Box 1180", None, "Austin", "TX", 
 _SENDER = Sender("Quincy Ward", "Ward & Sons Gardens")
 _COPY = Copy(1, 0, _RECIPIENT, tracking="00310999999000000017", routing="78704115504")
 _QR = "https://mail.example.com/q/7Hk2Wd"
-_CLAIM = Claim("QPST-7H2K-WD41", "https://mail.example.com/c/QPST7H2KWD41")
+_CLAIM = Claim("SPEC-1MEN-00000-0000-0000-00000", "https://mail.example.com/gift/SPEC1MEN000000000000000000")
 _CONTACT = "Quincy Ward · (512) 555-0100 · quincy@ward.example"
 _DISCLAIMER = "Ward & Sons Gardens, licensed irrigators and arborists in Travis County, Texas."
 _OPT_OUT = "Prefer no mail? mail.example.com/stop/7Hk2WdQx"
@@ -64,7 +64,7 @@ def specimens(studio: Studio, name: str) -> Iterator[Specimen]:
     copy = Copy(1, 0, _RECIPIENT, _COPY.tracking, _COPY.routing, _QR, _CLAIM if is_gift else None, _OPT_OUT)
     # The code is on the card itself: no gift card goes without.
     plain = Copy(1, 0, _RECIPIENT, _COPY.tracking, _COPY.routing, claim=copy.claim)
-    giftcard = Giftcard("Barton Coffee", 2_500) if is_gift else None
+    giftcard = Giftcard("Barton Coffee", 2_500, parse_colour("#1f6f54").ink) if is_gift else None
     yield Specimen(
         "with pictures, a QR code and an opt-out line",
         _design(

@@ -23,10 +23,14 @@ USED_BY: Mapping[str, frozenset[str]] = {
 }
 """The types that have a use for a field; all the others are of use to each."""
 
-ONE_FOR_ALL = ("additional_pages", "pdf_only_url")
-"""A PDF is printed as it is, the same for everyone."""
+ONE_FOR_ALL: Mapping[str, str] = {
+    "additional_pages": "A PDF",
+    "pdf_only_url": "A PDF",
+    "landing_page_url": "A landing page",
+}
+"""What is the same for everyone, whoever they are."""
 
-URLS = (*ONE_FOR_ALL, "custom_background_url", "qrcode_url", "landing_page_url")
+URLS = (*ONE_FOR_ALL, "custom_background_url", "qrcode_url")
 
 
 def unused_fields(draft: MessageDraft) -> list[str]:
@@ -81,7 +85,7 @@ def _wrong_content(draft: MessageDraft, most_characters: int) -> str | None:
 
 def _wrong_url(name: str, url: str, check_url: CheckUrl) -> str | None:
     if name in ONE_FOR_ALL and holds_variable(url):
-        return "A PDF is the same for everyone: its URL cannot hold variables."
+        return f"{ONE_FOR_ALL[name]} is the same for everyone: its URL cannot hold variables."
     return wrong_saved_url(url, check_url)
 
 

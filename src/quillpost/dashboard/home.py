@@ -18,14 +18,15 @@ router = APIRouter(include_in_schema=False)
 @router.get("/")
 def home(request: Request, parts: OurParts, who: MaybeReader) -> Response:
     """What this is, and where to go from here."""
-    is_theirs = parts.receiver_key is not None and (who is None or _is_receiver_of(who, parts))
+    key = parts.receiver_key
+    is_theirs = key is not None and (who is None or _is_receiver_of(who, parts))
     may_see = is_theirs and _is_at_this_machine(request)
     return show(
         request,
         "home.html",
         who=who,
         has_receiver=is_theirs,
-        receiver_path=f"/receiver/{parts.receiver_key}" if may_see else None,
+        receiver_path=f"/receiver/{key}" if may_see else None,
     )
 
 
@@ -54,7 +55,9 @@ def _is_receiver_of(who: SignedIn, parts: Parts) -> bool:
     subscribe it."""
     if not who.is_owner:
         return False
-    its_own = webhooks.c.url.endswith(f"/receiver/{parts.receiver_key}/hook", autoescape=True)
+    its_own = sa.or_(
+        *(webhooks.c.url.endswith(f"/receiver/{key}/hook", autoescape=True) for key in parts.receiver_keys)
+    )
     with parts.db.transaction(who.tenant) as tx:
         mine = webhooks.c.account_id == who.here.account_id
         return tx.execute(sa.select(webhooks.c.id).where(its_own, mine).limit(1)).first() is not None

@@ -32,7 +32,8 @@ EFFORT = 1
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a backup is. `key_check` tells whether a secret key is the right one, and nothing else of it."""
+    """What a backup is. `key_check` tells whether secret keys are the right ones, the
+    current one first, and nothing else of them."""
 
     release: str
     schema: str

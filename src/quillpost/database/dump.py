@@ -19,7 +19,7 @@ from quillpost.kit.errors import NotReady
 PIECE_BYTES = 4_000_000
 WORTHLESS = "rate_windows"  # who called in the last minute, in a table that a crash may empty anyway
 STAGING = "import_staging_*"  # people on their way into a list: their file is read anew
-COUNTED = ("accounts", "orders", "items", "facts", "files", "webhooks")
+COUNTED = ("accounts", "orders", "items", "giftcards", "giftcard_stock", "facts", "files", "webhooks")
 
 # What was given out after a backup is on paper, though a restored database does not know of it. It goes on
 # so far behind that the two cannot meet:
@@ -53,6 +53,12 @@ PASS_BY_SERIALS = f"""
         end if;
     end $$
 """
+
+# A card of the operator's own that was free then may be in the mail by now, and one that a piece had may have
+# come back and gone to another: none is given before the operator says so.
+HAS_CARDS = "select to_regclass('giftcard_stock') is not null"
+SET_CARDS_ASIDE = "update giftcard_stock set set_aside_at = now() where mode = 'live'"
+CARDS_SET_ASIDE = "select count(*) from giftcard_stock where set_aside_at is not null and taken_by is null"
 
 # Who was signed in when the backup was made may have signed out since, or been shown the door. With a session
 # go the tokens of its pages.
@@ -99,7 +105,7 @@ def held_snapshot(conninfo: str) -> Iterator[Snapshot]:
             name=str(_value(connection, "select pg_export_snapshot()")),
             schema=str(_value(connection, "select version_num from alembic_version")),
             last_batch=_number(connection, "select coalesce(max(id), 0) from batches"),
-            counts={name: _number(connection, f"select count(*) from {name}") for name in COUNTED},
+            counts=_counts(connection),
         )
 
 
@@ -144,12 +150,17 @@ def load(binaries: Binaries, conninfo: str, pieces: Iterable[bytes]) -> None:
             program.stdin.close()
 
 
-def pass_by_given_out(conninfo: str) -> None:
-    """Leave out the barcodes and batch numbers that were given out since the backup: they are in the mail."""
+def pass_by_given_out(conninfo: str) -> int:
+    """Leave out the barcodes and batch numbers that were given out since the backup: they are in the mail.
+    Gift cards in stock may be, too: they are set aside, and it is said how many that are."""
     with psycopg.connect(conninfo, connect_timeout=5) as connection:
         connection.execute(f"set local role {OWNER}")
         connection.execute(PASS_BY_BATCHES)
         connection.execute(PASS_BY_SERIALS)
+        if not _value(connection, HAS_CARDS):
+            return 0
+        connection.execute(SET_CARDS_ASIDE)
+        return _number(connection, CARDS_SET_ASIDE)
 
 
 def end_sessions(conninfo: str) -> None:
@@ -208,6 +219,12 @@ def _first_fault(complaints: IO[bytes]) -> str:
     lines = complaints.read(20_000).decode(errors="replace").splitlines()
     faults = [line.partition("error:")[2].strip() for line in lines if "error:" in line]
     return (faults or lines or ["PostgreSQL's program ended without a word"])[0].rstrip(".")
+
+
+def _counts(connection: psycopg.Connection) -> Mapping[str, int]:
+    """How many rows there are of what people ask for; an older schema may not have all of it."""
+    there = [name for name in COUNTED if _value(connection, f"select to_regclass('{name}')") is not None]
+    return {name: _number(connection, f"select count(*) from {name}") for name in there}
 
 
 def _value(connection: psycopg.Connection, query: str) -> object:

@@ -36,6 +36,7 @@ batch_files = sa.Table(
     sa.Column("name", Text, primary_key=True),
     column("size", Big),
     column("sha256", BYTEA()),
+    column("is_secret", Flag),
 )
 
 prints = sa.Table(

@@ -239,6 +239,10 @@ orders = sa.Table(
     column("n_over", Int),
     *maybe("pictures_gone_at", kind=Moment),
     *maybe("verified_at", kind=Moment),
+    *maybe("giftcard_brand", "giftcard_title", "giftcard_accent"),
+    *maybe("giftcard_amount", kind=Int),
+    *maybe("landing_page_url"),
+    column("gift_total", Big),
 )
 
 order_counts = sa.Table(
@@ -295,6 +299,8 @@ items = sa.Table(
     *maybe("person_gone_at", kind=Moment),
     *maybe("door_digest", kind=BYTEA()),
     *maybe("address_rules", kind=Int),
+    column("gift_cents", Int),
+    *maybe("giftcard_brand"),
 )
 
 facts = sa.Table(

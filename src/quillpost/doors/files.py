@@ -13,10 +13,10 @@ from quillpost.composition.studio import Studio
 from quillpost.creative.images import heavy_work
 from quillpost.database.tables import files
 from quillpost.doors.drawn_once import DrawnOnce
-from quillpost.fulfilment.production import place_of
+from quillpost.fulfilment.batch_store import place_of
 from quillpost.fulfilment.proofs import draw_front, draw_proof
 from quillpost.fulfilment.rules import reference
-from quillpost.fulfilment.shown import list_files
+from quillpost.fulfilment.shown import find_file as find_batch_file
 from quillpost.kit.errors import NotFound
 from quillpost.parts import Parts
 from quillpost.ports import FileMissing
@@ -74,10 +74,11 @@ def _bytes(parts: Parts, key: str) -> bytes:
 
 
 def _batch_file(parts: Parts, batch_id: int, name: str) -> Response:
-    """To be saved: whoever prints it needs it under the batch's name."""
+    """To be saved: whoever prints it needs it under the batch's name. A link may be passed on, and nobody
+    notes who follows it, so that it leads to no secret file."""
     with parts.db.work() as tx:
-        file = next((each for each in list_files(tx, batch_id) if each.name == name), None)
-    if file is None:
+        file = find_batch_file(tx, batch_id, name)
+    if file.is_secret:
         raise NotFound
     saved_as = f"{reference(batch_id)}-{file.name}"
     return Response(

@@ -52,8 +52,7 @@ FORGET_OLDEST = sa.text(
 
 def let_in(key: str, parts: Annotated[Parts, Depends(parts_of)]) -> Parts:
     """Whoever knows the key; for everyone else there is nothing here."""
-    ours = parts.receiver_key
-    if ours is None or not secrets.compare_digest(key.encode(), ours.encode()):
+    if not any(secrets.compare_digest(key.encode(), known.encode()) for known in parts.receiver_keys):
         raise NotFound
     return parts
 

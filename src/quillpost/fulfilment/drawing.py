@@ -15,6 +15,7 @@ from quillpost.composition.studio import Printed
 from quillpost.creative.images import kept_files
 from quillpost.database import Tx
 from quillpost.fulfilment import rules, store
+from quillpost.fulfilment.claims import Claims, opened, read_claims
 from quillpost.fulfilment.press import Press
 from quillpost.fulfilment.statement import statement, statement_json
 from quillpost.kit.errors import Unavailable
@@ -44,6 +45,12 @@ class Contents:
     orders: dict[int, Order]
     designs: list[DesignKey]
     pictures: dict[UUID, str]
+    claims: Claims
+
+    @property
+    def gifts(self) -> list[int]:
+        """The pieces that bring a card."""
+        return [item.id for item in self.items.values() if self.orders[item.order_id].gift is not None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +63,8 @@ def read_contents(tx: Tx, batch: store.Batch) -> Contents:
     orders = {order.id: order for order in store.batch_orders(tx, batch.id)}
     items = store.batch_items(tx, batch.id)
     designs = [DesignKey.of(item, orders[item.order_id]) for item in items.values()]
-    return Contents(batch, items, orders, designs, store.file_keys(tx, designs))
+    pictures, claims = store.file_keys(tx, designs), read_claims(tx, batch.id)
+    return Contents(batch, items, orders, designs, pictures, claims)
 
 
 def draw(
@@ -131,9 +139,18 @@ def _drawable(
         kept_files(press.shelf.store, contents.pictures),
         indicia=indicia,
     )
-    pieces = contents.items.values()
+    claims = opened(press.sealer, contents.batch.id, contents.claims, qr_base=qr_base)
+    if bare := set(contents.gifts) - claims.keys():
+        raise Unavailable(f"Item {min(bare)} has no claim to its gift card: it is not printed without.")
     copies = [
-        look.copy(item, contents.orders[item.order_id], qr_base=qr_base, opt_out=opt_out) for item in pieces
+        look.copy(
+            item,
+            contents.orders[item.order_id],
+            qr_base=qr_base,
+            opt_out=opt_out,
+            claim=claims.get(item.id),
+        )
+        for item in contents.items.values()
     ]
     return _Drawable(designs, copies)
 

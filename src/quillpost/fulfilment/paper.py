@@ -15,6 +15,8 @@ IN_THE_HOUSE = frozenset({ItemStatus.PROCESSING, ItemStatus.PRINTED})
 FIND = sa.text(
     """
     select p.position, p.item_id, p.superseded, i.status, i.person_gone_at is not null as is_erased,
+           exists (select 1 from giftcards g where g.item_id = p.item_id
+                      and g.claim_digest is not null and g.claim_sealed is null) as claim_is_gone,
            (select max(n.batch_id) from prints n
              where p.superseded and n.item_id = p.item_id and not n.superseded) as anew
       from prints p join items i on i.id = p.item_id
@@ -35,6 +37,8 @@ class Paper:
     is_void: bool
     anew: int | None
     is_erased: bool = False
+    claim_is_gone: bool = False
+    """Of a gift card; it works for whoever has the piece, and cannot be printed again."""
 
     @property
     def is_in_the_mail(self) -> bool:
@@ -60,6 +64,8 @@ class Paper:
             return f"In the mail already ({self.status})."
         if self.is_erased:
             return "Its recipient was erased."
+        if self.claim_is_gone:
+            return "Its gift card's claim is no longer kept. Take the card back, and reissue it."
         if self.is_void:
             return f"Reprinted in {reference(self.anew)}." if self.anew else "Reprinted already."
         return None
@@ -73,6 +79,14 @@ def find_paper(
         return []
     asked = {"batch": batch_id, "positions": list(positions), "items": list(item_ids)}
     return [
-        Paper(row.position, row.item_id, ItemStatus(row.status), row.superseded, row.anew, row.is_erased)
+        Paper(
+            position=row.position,
+            item_id=row.item_id,
+            status=ItemStatus(row.status),
+            is_void=row.superseded,
+            anew=row.anew,
+            is_erased=row.is_erased,
+            claim_is_gone=row.claim_is_gone,
+        )
         for row in tx.execute(FIND, asked)
     ]

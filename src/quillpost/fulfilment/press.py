@@ -8,7 +8,8 @@ from quillpost.composition.studio import Studio
 from quillpost.creative.shelf import Shelf
 from quillpost.database import Database
 from quillpost.fulfilment.checks import ReviewLimits
-from quillpost.ports import World
+from quillpost.kit.sealing import Sealer
+from quillpost.ports import GiftcardIssuer, World
 
 DEFAULT_LIMITS = ReviewLimits()
 
@@ -20,6 +21,9 @@ class Press:
     shelf: Shelf
     worlds: Mapping[str, World]
     qr_base: str
+    sealer: Sealer
+    issuers: Mapping[str, GiftcardIssuer]
+    """By mode, who issues the cards that pieces bring."""
     review: ReviewLimits = DEFAULT_LIMITS
     answer_within: timedelta | None = None
     """How long live orders that are due wait for a verifier; without one, not at all."""

@@ -17,6 +17,7 @@ from quillpost.fulfilment.serials import take_turns
 from quillpost.fulfilment.steps import COMPOSE, HAND_OVER, NEXT_STEP, POOL, book
 from quillpost.fulfilment.store import Batch
 from quillpost.kit.errors import Conflict, Refused
+from quillpost.kit.tokens import hide_secrets
 from quillpost.orders.moves import Moves
 from quillpost.ports import PrintProgress, World
 
@@ -63,6 +64,17 @@ MARK_SPOILED = Moves(
     """
 )
 
+# A claim that is printed again is not forgotten meanwhile: see privacy/retention.py.
+HOLD_CARDS = sa.text(
+    """
+    select item_id from giftcards
+     where item_id in (select p.item_id from prints p
+                        where p.batch_id = :batch and (p.position = any(cast(:positions as integer[]))
+                                                       or p.item_id = any(cast(:items as bigint[]))))
+     order by item_id for no key update
+    """
+)
+
 # Only what may still be in the print room: once the carrier has seen a piece, it is in the mail.
 AGAIN = sa.text(
     """
@@ -72,6 +84,8 @@ AGAIN = sa.text(
           from prints p join items i on i.id = p.item_id
          where p.batch_id = :batch and not p.superseded and i.status in ('Processing', 'Printed')
            and i.person_gone_at is null
+           and not exists (select 1 from giftcards g where g.item_id = p.item_id
+                              and g.claim_digest is not null and g.claim_sealed is null)
            and (p.position = any(cast(:positions as integer[]))
                 or p.item_id = any(cast(:items as bigint[])))),
     batch as (
@@ -196,6 +210,8 @@ def reprint(
         if world.gaps:
             raise Conflict(f"Nothing can be printed here. {' '.join(world.gaps)}")
         store.take_turns(tx, [batch_id])
+        pieces = {"batch": batch_id, "positions": list(positions), "items": list(item_ids)}
+        tx.execute(HOLD_CARDS, pieces)
         asked = find_paper(tx, batch_id, positions=positions, item_ids=item_ids)
         left_out = [
             LeftOut(paper.position, paper.item_id, why)
@@ -208,10 +224,8 @@ def reprint(
             raise Conflict("The mailer id has too few free barcodes. Wait, or get a second mailer id.")
         made = tx.execute(
             AGAIN,
-            {
-                "batch": batch_id,
-                "positions": list(positions),
-                "items": list(item_ids),
+            pieces
+            | {
                 "mailer_id": world.mailer_id,
                 "next_serial": serials.next,
                 "code": world.service_types[batch.mail_class],
@@ -329,7 +343,7 @@ def _take_spoiled(tx: Tx, batch_id: int, spoiled: Mapping[int, str], *, now: dat
     values = {
         "batch": batch_id,
         "spoiled": list(spoiled),
-        "reasons": [why or SPOILED for why in spoiled.values()],
+        "reasons": [hide_secrets(why) or SPOILED for why in spoiled.values()],
     }
     failed = MARK_SPOILED.run(tx, values, now=now)
     log.info("batch.spoiled", batch=batch_id, pieces=failed)

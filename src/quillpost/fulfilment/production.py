@@ -7,16 +7,20 @@ import structlog
 
 from quillpost import events, jobs
 from quillpost.fulfilment import rules, store
-from quillpost.fulfilment.drawing import draw, part_from, read_contents, remade
+from quillpost.fulfilment.batch_store import BatchStore, secret_among
+from quillpost.fulfilment.claims import closed
+from quillpost.fulfilment.drawing import Contents, draw, part_from, read_contents, remade
+from quillpost.fulfilment.gifts import end_waiting, issue_cards, part_closed
 from quillpost.fulfilment.partner_names import is_another
 from quillpost.fulfilment.press import Press
 from quillpost.fulfilment.print_room import take_progress
 from quillpost.fulfilment.steps import COMPOSE, FOLLOW, HAND_OVER, NEXT_STEP, book
 from quillpost.fulfilment.ticket import TicketFile, job_ticket, ticket_dict, ticket_files
 from quillpost.kit.errors import Unavailable
+from quillpost.kit.sealing import SealBroken
 from quillpost.orders.rules import OrderStatus
 from quillpost.orders.store import swap_status
-from quillpost.ports import FileMissing, PartnerDown, PrintJob
+from quillpost.ports import FileMissing, IssuerDown, PartnerDown, PrintJob
 
 log = structlog.get_logger(__name__)
 
@@ -28,21 +32,30 @@ MOST_NAMED = 10
 
 def compose(press: Press, batch_id: int, *, now: datetime) -> None:
     """Draw the batch's print files. Run again, it writes the same bytes to the same place."""
-    with press.db.work() as tx:
-        batch = store.read_batch(tx, batch_id)
-        if batch.status != "new":
-            return
-        store.take_out_ended(tx, batch_id)
-        contents = read_contents(tx, batch)
-        if not contents.items:
-            store.swap_batch(tx, batch_id, expected="new", to="mailed", now=now, settled_at=now)
-    if not contents.items:
-        _remove_files(press, batch_id)
+    contents = _what_is_left(press, batch_id, now=now)
+    if contents is None:
         return
+    batch = contents.batch
     world = press.worlds[batch.mode]
     if world.gaps:
         _come_again(press, batch, COMPOSE, " ".join(world.gaps), now=now)
         return
+    if contents.gifts:
+        awaited = _issue_cards(press, contents, now=now)
+        if awaited is not None:
+            _come_again(press, batch, COMPOSE, awaited, now=now)
+            return
+        # Some may have been refused, or wait elsewhere; the others have their claims.
+        contents = _what_is_left(press, batch_id, now=now)
+        if contents is None:
+            return
+        if unread := closed(press.sealer, contents.claims, contents.gifts):
+            awaited = part_closed(press, batch, unread, now=now)
+            if awaited is not None:
+                _come_again(press, batch, COMPOSE, awaited, now=now)
+            else:
+                compose(press, batch_id, now=now)
+            return
     indicia, qr_base, opt_out = list(world.indicia[batch.mail_class]), press.qr_base, press.opt_out
     try:
         files = draw(press, contents, indicia=indicia, qr_base=qr_base, opt_out=opt_out)
@@ -52,20 +65,46 @@ def compose(press: Press, batch_id: int, *, now: datetime) -> None:
         log.warning("batch.parted", batch=batch_id, error=repr(fault))
         compose(press, batch_id, now=now)
         return
-    for name, data in files.items():
-        press.shelf.store.put(place_of(batch_id, name), data)
+    secret = secret_among(files, press.studio.pieces[batch.piece])
+    _batch_store(press).put(batch_id, files, secret=secret)
     with press.db.work() as tx:
-        store.read_batch(tx, batch_id, locked=True)
-        is_outdated = store.has_ended(tx, batch_id)
+        left = store.read_batch(tx, batch_id, locked=True).item_count
+        is_outdated = left != len(contents.items) or store.has_ended(tx, batch_id)
         made_of = {"indicia": indicia, "qr_base": qr_base, "opt_out": opt_out}
         if not is_outdated and store.swap_batch(
             tx, batch_id, expected="new", to="composed", now=now, **made_of
         ):
-            store.keep_files(tx, batch_id, files)
+            store.keep_files(tx, batch_id, files, secret=secret)
             book(tx, HAND_OVER, batch_id, is_urgent=batch.rush)
             log.info("batch.composed", batch=batch_id, pieces=len(contents.items))
     if is_outdated:  # someone was erased while the batch was drawn
         compose(press, batch_id, now=now)
+
+
+def _what_is_left(press: Press, batch_id: int, *, now: datetime) -> Contents | None:
+    """What is to be drawn of a new batch; one of which nothing is left needs nothing more."""
+    with press.db.work() as tx:
+        # Held from here on: another who composes it would take pieces out in another order.
+        batch = store.read_batch(tx, batch_id, locked=True)
+        if batch.status != "new":
+            return None
+        end_waiting(tx, batch_id)
+        store.take_out_ended(tx, batch_id)
+        contents = read_contents(tx, batch)
+        if contents.items:
+            return contents
+        store.swap_batch(tx, batch_id, expected="new", to="mailed", now=now, settled_at=now)
+    _batch_store(press).remove_all(batch_id)
+    return None
+
+
+def _issue_cards(press: Press, contents: Contents, *, now: datetime) -> str | None:
+    """Why nothing of the batch can be drawn yet: its cards are waited for, however long."""
+    inside = [item.id for item in contents.items.values()]
+    try:
+        return issue_cards(press, contents.batch, inside, contents.orders, now=now)
+    except IssuerDown as down:
+        return str(down)
 
 
 def hand_over(press: Press, batch_id: int, *, now: datetime) -> None:
@@ -141,21 +180,13 @@ def resume(press: Press) -> None:
 def remake(press: Press, batch_id: int) -> None:
     """Compose the batch's files again, to the same bytes, and put them back where they belong."""
     with press.db.work() as tx:
-        batch = store.read_batch(tx, batch_id)
-    for name, data in remade(press, batch).items():
-        press.shelf.store.put(place_of(batch_id, name), data)
+        batch, secret = store.read_batch(tx, batch_id), store.secret_files(tx, batch_id)
+    _batch_store(press).put(batch_id, remade(press, batch), secret=secret)
     log.info("batch.remade", batch=batch_id)
 
 
-def _remove_files(press: Press, batch_id: int) -> None:
-    """What was drawn of a batch before all its pieces were taken out."""
-    for key in press.shelf.store.keys(place_of(batch_id, "")):
-        press.shelf.store.delete(key)
-
-
-def place_of(batch_id: int, name: str) -> str:
-    """Where a file of the batch lies in the store."""
-    return f"batches/{batch_id}/{name}"
+def _batch_store(press: Press) -> BatchStore:
+    return BatchStore(press.shelf.store, press.sealer)
 
 
 def _come_again(press: Press, batch: store.Batch, step: str, trouble: str, *, now: datetime) -> None:
@@ -191,7 +222,7 @@ def _not_inside(items: Sequence[int]) -> str | None:
 def _print_job(press: Press, batch: store.Batch) -> PrintJob:
     files = _files(press, batch)
     with press.db.work() as tx:
-        replaces = store.replaced(tx, batch.id)
+        replaces, secret = store.replaced(tx, batch.id), store.secret_files(tx, batch.id)
     ticket = job_ticket(
         press.studio.pieces[batch.piece],
         reference=rules.reference(batch.id),
@@ -205,20 +236,23 @@ def _print_job(press: Press, batch: store.Batch) -> PrintJob:
         replaces=replaces,
     )
     return PrintJob(
-        reference=ticket.reference, files=files | ticket_files(ticket), ticket=ticket_dict(ticket)
+        reference=ticket.reference,
+        files=files | ticket_files(ticket),
+        ticket=ticket_dict(ticket),
+        secret=secret,
     )
 
 
 def _files(press: Press, batch: store.Batch) -> dict[str, bytes]:
     """The files as they were composed; those that are lost or damaged are made again."""
     with press.db.work() as tx:
-        known = store.file_digests(tx, batch.id)
+        known, secret = store.file_digests(tx, batch.id), store.secret_files(tx, batch.id)
+    kept = _batch_store(press)
     try:
-        files = {name: press.shelf.store.get(place_of(batch.id, name)) for name in known}
+        files = {name: kept.get(batch.id, name, is_secret=name in secret) for name in known}
         store.require_same(files, known)
-    except (FileMissing, Unavailable) as fault:
+    except (FileMissing, SealBroken, Unavailable) as fault:
         log.warning("batch.files_damaged", batch=batch.id, error=repr(fault))
         files = remade(press, batch)
-        for name, data in files.items():
-            press.shelf.store.put(place_of(batch.id, name), data)
+        kept.put(batch.id, files, secret=secret)
     return files

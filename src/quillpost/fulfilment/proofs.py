@@ -20,7 +20,7 @@ PIECES = 3
 
 
 def draw_proof(press: Press, order_id: int) -> bytes:
-    """The pages of the order's first pieces, then their envelopes.
+    """The pages of the order's first pieces, then their envelopes; gift cards with a specimen of their code.
 
     It looks with the service's eyes, for a caller need not see the files of a whole account: whoever
     asks has made sure that the order is theirs to see.
@@ -40,7 +40,11 @@ def draw_proof(press: Press, order_id: int) -> bytes:
         kept_files(press.shelf.store, pictures),
         indicia=press.worlds[order.mode].indicia[order.mail_class],
     )
-    copies = [look.copy(item, order, qr_base=press.qr_base, opt_out=press.opt_out) for item in pieces]
+    # Whoever may see an order may see its proof: a card is claimed with the printed piece alone.
+    claim = look.specimen_claim(order.gift, qr_base=press.qr_base)
+    copies = [
+        look.copy(item, order, qr_base=press.qr_base, opt_out=press.opt_out, claim=claim) for item in pieces
+    ]
     try:
         with heavy_work():
             drawn = press.studio.compose(

@@ -10,7 +10,8 @@ from quillpost.audience.rules import SUPPRESSED
 from quillpost.audience.verifying import VERIFY
 from quillpost.database import Tx
 from quillpost.database.tables import orders
-from quillpost.fulfilment import checks, store
+from quillpost.fulfilment import checks, gift_stock, store
+from quillpost.fulfilment.gift_stock import Stock
 from quillpost.fulfilment.pooling import pool
 from quillpost.fulfilment.press import Press
 from quillpost.fulfilment.readiness import price_gaps
@@ -34,10 +35,11 @@ def sweep(press: Press, *, now: datetime) -> None:
     judge_before_mailing(press.db)
     since = None if press.answer_within is None else now - press.answer_within
     while True:
+        stock = gift_stock.look(press, now=now)
         with press.db.work() as tx:
             claimed = store.claim_due(tx, now=now, most=ORDERS_AT_ONCE, answers_since=since)
             for mode, order_ids in claimed.items():
-                _end_review(tx, press, press.worlds[mode], order_ids, now=now)
+                _end_review(tx, press, press.worlds[mode], order_ids, stock, now=now)
             if sum(map(len, claimed.values())) < ORDERS_AT_ONCE:
                 _come_back(tx, now=now)
                 if store.awaits_answers(tx, now=now, answers_since=since):
@@ -53,18 +55,21 @@ def _come_back(tx: Tx, *, now: datetime) -> None:
         jobs.wake(tx, SWEEP, at=due_at)
 
 
-def _end_review(tx: Tx, press: Press, world: World, order_ids: Sequence[int], *, now: datetime) -> None:
-    held = _reasons_to_hold(tx, press, world, order_ids, now=now)
+def _end_review(
+    tx: Tx, press: Press, world: World, order_ids: Sequence[int], stock: Stock, *, now: datetime
+) -> None:
+    held = _reasons_to_hold(tx, press, world, order_ids, stock, now=now)
     _pause(tx, held, now=now)
     let_go(tx, world, [order for order in order_ids if order not in held], now=now)
 
 
 def _reasons_to_hold(
-    tx: Tx, press: Press, world: World, order_ids: Sequence[int], *, now: datetime
+    tx: Tx, press: Press, world: World, order_ids: Sequence[int], stock: Stock, *, now: datetime
 ) -> dict[int, list[str]]:
     """What the automatic checks found, and what is missing before anything may reach paper."""
     reasons = {order: list(world.gaps) for order in order_ids if world.gaps}
     found = [checks.reasons(tx, press.studio, order_ids, press.review)]
+    found.append(gift_stock.reasons(tx, stock, order_ids))
     if world.mode == "live":
         found.append(price_gaps(tx, order_ids, on=now.date()))
     for each in found:

@@ -18,6 +18,9 @@ FULL_SERVICE_TYPES: Mapping[str, str] = {"first": "270", "standard": "271"}
 SERIALS_REST = timedelta(days=45)
 """So long after a piece was mailed its barcode is on no other."""
 
+NOTE_FILE = "secret-files.txt"
+"""In the job folders of our own store, what lies in the place of secret files."""
+
 UNDELIVERABLE_NAME = "Test Undeliverable"
 """In testing mode a recipient of this name fails the review."""
 

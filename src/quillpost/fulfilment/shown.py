@@ -1,5 +1,6 @@
 """Batches as the print room looks at them."""
 
+import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,10 +12,12 @@ from quillpost.database import Tx
 from quillpost.database.paging import read_page
 from quillpost.database.press_tables import batch_files, batches, prints
 from quillpost.database.tables import items
-from quillpost.fulfilment.production import place_of
+from quillpost.fulfilment.batch_store import BatchStore, place_of
+from quillpost.fulfilment.rules import reference
 from quillpost.fulfilment.store import Batch, read_batch
-from quillpost.kit.errors import NotFound
+from quillpost.kit.errors import NotFound, Unavailable
 from quillpost.kit.paging import Page, PageRequest
+from quillpost.kit.sealing import SealBroken
 from quillpost.ports import FileMissing, FileStore
 
 STATUSES = ("new", "composed", "handed", "printed", "mailed")
@@ -33,9 +36,12 @@ class BatchFilter:
 
 @dataclass(frozen=True, slots=True)
 class BatchFile:
+    """One that `is_secret` holds the claims of gift cards, and lies sealed in the store."""
+
     name: str
     size: int
     sha256: str
+    is_secret: bool = False
 
     @property
     def content_type(self) -> str:
@@ -109,7 +115,35 @@ def list_files(tx: Tx, batch_id: int) -> list[BatchFile]:
     rows = tx.execute(
         sa.select(batch_files).where(batch_files.c.batch_id == batch_id).order_by(batch_files.c.name)
     )
-    return [BatchFile(row.name, row.size, bytes(row.sha256).hex()) for row in rows]
+    return [BatchFile(row.name, row.size, bytes(row.sha256).hex(), row.is_secret) for row in rows]
+
+
+def find_file(tx: Tx, batch_id: int, name: str) -> BatchFile:
+    file = next((each for each in list_files(tx, batch_id) if each.name == name), None)
+    if file is None:
+        raise NotFound
+    return file
+
+
+def read_file(kept: BatchStore, batch_id: int, file: BatchFile) -> bytes:
+    """The file as it was composed. The store may be far: for outside transactions."""
+    try:
+        data = kept.get(batch_id, file.name, is_secret=file.is_secret)
+    except FileMissing:
+        raise NotFound from None
+    except SealBroken:
+        raise _damaged(batch_id, file) from None
+    if hashlib.sha256(data).hexdigest() != file.sha256:
+        raise _damaged(batch_id, file)
+    return data
+
+
+def _damaged(batch_id: int, file: BatchFile) -> Unavailable:
+    batch = reference(batch_id)
+    return Unavailable(
+        f"{file.name} of {batch} is damaged, or sealed with a key that is missing here:"
+        f" `quillpost print remake {batch}` makes it again."
+    )
 
 
 def read_statement(store: FileStore, shown: BatchShown) -> dict[str, Any] | None:

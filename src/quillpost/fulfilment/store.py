@@ -1,7 +1,7 @@
 """Queries over due orders and production batches, in the worker's transactions."""
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import Any, Self
@@ -14,6 +14,7 @@ from quillpost.database import Tx
 from quillpost.database.press_tables import batch_files, batches, prints
 from quillpost.database.tables import files, items, orders
 from quillpost.kit.errors import NotFound, Unavailable
+from quillpost.kit.tokens import hide_secrets
 from quillpost.orders.look import DesignKey
 from quillpost.orders.records import Item, Order
 from quillpost.orders.rules import ENDS
@@ -197,7 +198,11 @@ def take_back(tx: Tx, batch_id: int) -> bool:
 
 
 def note_trouble(tx: Tx, batch_id: int, trouble: str | None, *, now: datetime) -> None:
-    """Why the batch's present step does not succeed, and since when; None: it does again."""
+    """Why the batch's present step does not succeed, and since when; None: it does again.
+
+    It may be in others' words, which are shown to whoever sees the batch.
+    """
+    trouble = None if trouble is None else hide_secrets(trouble)
     since = None if trouble is None else sa.func.coalesce(batches.c.trouble_at, now)
     tx.execute(
         sa.update(batches)
@@ -262,10 +267,18 @@ def take_out_ended(tx: Tx, batch_id: int) -> None:
         )
 
 
-def keep_files(tx: Tx, batch_id: int, made: Mapping[str, bytes]) -> None:
-    """Write down what the batch's files are."""
+def keep_files(
+    tx: Tx, batch_id: int, made: Mapping[str, bytes], *, secret: Collection[str] = frozenset()
+) -> None:
+    """Write down what the batch's files are, and which of them lie sealed in the store."""
     rows = [
-        {"batch_id": batch_id, "name": name, "size": len(data), "sha256": hashlib.sha256(data).digest()}
+        {
+            "batch_id": batch_id,
+            "name": name,
+            "size": len(data),
+            "sha256": hashlib.sha256(data).digest(),
+            "is_secret": name in secret,
+        }
         for name, data in made.items()
     ]
     tx.execute(insert(batch_files).on_conflict_do_nothing(), rows)
@@ -275,6 +288,12 @@ def file_digests(tx: Tx, batch_id: int) -> dict[str, bytes]:
     """The SHA-256 of each of the batch's files, by name."""
     rows = tx.execute(sa.select(batch_files).where(batch_files.c.batch_id == batch_id))
     return {row.name: bytes(row.sha256) for row in rows}
+
+
+def secret_files(tx: Tx, batch_id: int) -> frozenset[str]:
+    """Those of the batch's files that lie sealed in the store."""
+    wanted = batch_files.c.batch_id == batch_id, batch_files.c.is_secret
+    return frozenset(tx.execute(sa.select(batch_files.c.name).where(*wanted)).scalars())
 
 
 def require_same(made: Mapping[str, bytes], known: Mapping[str, bytes]) -> None:

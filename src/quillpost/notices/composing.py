@@ -47,4 +47,6 @@ def _reason(notice: Claimed) -> str:
         return f"You get this because {name} has named your address to be told of scans."
     if notice.kind == rules.PEOPLE:
         return "You get this because you sign in to Quillpost with this address, or are invited to."
+    if notice.kind == rules.GIFTS:
+        return f"You get this because you look after the account {name}, or are told of its orders."
     return f"You get this because your address is that of the account {name}."

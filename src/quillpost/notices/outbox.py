@@ -181,13 +181,15 @@ def record_sent(tx: Tx, notice: Claimed, *, now: datetime) -> None:
 
 def record_failure(tx: Tx, notice: Claimed, *, error: str, next_at: datetime | None) -> None:
     """With a time it is tried again; without, it has failed for good."""
+    # The secret of one that is tried again is not written back: its seal may have been renewed meanwhile.
+    forgotten = {} if next_at else {"secret_sealed": None}
     _record(
         tx,
         notice,
         status="pending" if next_at else "failed",
         next_at=next_at,
         error=error[:LONGEST_ERROR],
-        secret_sealed=notice.secret_sealed if next_at else None,
+        **forgotten,
     )
 
 

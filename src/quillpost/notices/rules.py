@@ -11,6 +11,9 @@ SCANS = "scans"
 PEOPLE = "people"
 """The kind that goes to somebody who signs in, about just that."""
 
+GIFTS = "giftcards"
+"""The kind that tells of a gift card that was reported."""
+
 TEXT_SUFFIX = "@sms"
 
 RETRY_AFTER = tuple(

@@ -30,6 +30,9 @@ class Call:
     use_custom_background: bool = True
     additional_pages_url: str | None = None
     pdf_only_url: str | None = None
+    giftcard_brand: str | None = None
+    giftcard_amount: int | None = None
+    landing_page_url: str | None = None
     style: int | None = None
     handwriting_color: str | None = None
     handwriting_realism: bool | None = None

@@ -120,7 +120,8 @@ def edit(
     # What mails the same at the same time costs what was agreed.
     is_other = (changed.message, changed.schedule_for) != (order.message, order.schedule_for)
     if is_other and not order.audience_pending:
-        values["order_total"] = _priced_again(tx, order, needs_credit=needs_credit, now=now)
+        cost = _priced_again(tx, order, needs_credit=needs_credit, now=now)
+        values |= {"order_total": cost.pieces, "gift_total": cost.gifts}
     return Order.of(
         tx.execute(
             sa.update(orders).where(orders.c.id == order_id).values(**values).returning(*orders.c)
@@ -225,7 +226,7 @@ def _key(tx: Tx, order: Order) -> UUID:
     )
 
 
-def _priced_again(tx: Tx, order: Order, *, needs_credit: bool, now: datetime) -> int:
+def _priced_again(tx: Tx, order: Order, *, needs_credit: bool, now: datetime) -> store.Cost:
     """What the order comes to at today's prices; that much is held for it."""
     countries = list(
         tx.execute(
@@ -241,9 +242,9 @@ def _priced_again(tx: Tx, order: Order, *, needs_credit: bool, now: datetime) ->
         REPRICE,
         {"order_id": order.id, "countries": list(known), "cents": list(known.values()), "now": now},
     )
-    total = store.live_cents(tx, order.id)
+    cost = store.live_cents(tx, order.id)
     if needs_credit:
-        more = total - ledger.held_for(tx, order.id)
+        more = cost.total - ledger.held_for(tx, order.id)
         credit.require(tx, order.account_id, order.mode, cents=more, is_change=True)
-    ledger.hold_exactly(tx, order.id, cents=total, why=f"edit:{now:%Y%m%dT%H%M%S%f}", now=now)
-    return total
+    ledger.hold_exactly(tx, order.id, cents=cost.total, why=f"edit:{now:%Y%m%dT%H%M%S%f}", now=now)
+    return cost

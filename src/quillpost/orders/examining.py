@@ -55,6 +55,7 @@ def _sources(wish: Wish) -> Iterator[tuple[Source, str, bool]]:
         (wish.logo, False),
         (wish.pages, False),
         (wish.code, False),
+        (wish.landing, False),
     ):
         if source is not None and source.url is not None and source.file is None:
             yield source, source.url, is_picture

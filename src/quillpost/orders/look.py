@@ -7,8 +7,9 @@ from uuid import UUID
 from quillpost.audience.rules import Person
 from quillpost.composition import content
 from quillpost.composition.words.variables import fill_url
+from quillpost.giftcards.rules import SPECIMEN, spelled
 from quillpost.orders.records import Item, Order
-from quillpost.orders.wish import Brand, Wish
+from quillpost.orders.wish import Brand, Gift, Wish
 from quillpost.postal.judging import HOME
 
 
@@ -54,6 +55,7 @@ def design(
         background=background,
         pages=pages,
         pdf_only=look.pdf_only,
+        giftcard=giftcard(look.gift),
         branding=branding(look.brand, logo),
         sender=sender,
         return_address=return_address,
@@ -67,6 +69,23 @@ def branding(brand: Brand | None, logo: bytes | None) -> content.Branding | None
         return None
     accent = content.parse_colour(brand.accent).ink if brand.accent else None
     return content.Branding(accent, brand.company, brand.contact, brand.disclaimer, logo)
+
+
+def giftcard(gift: Gift | None) -> content.Giftcard | None:
+    """The card as it is drawn inside."""
+    if gift is None:
+        return None
+    return content.Giftcard(gift.title, gift.cents, content.parse_colour(gift.accent).ink)
+
+
+def printed_claim(code: str, *, qr_base: str) -> content.Claim:
+    """The way to one card, as its piece shows it: to be typed, and to be scanned."""
+    return content.Claim(spelled(code), f"{qr_base}/gift/{code}")
+
+
+def specimen_claim(gift: Gift | None, *, qr_base: str) -> content.Claim | None:
+    """What stands in a claim's place wherever a piece is shown and not printed: it opens nothing."""
+    return printed_claim(SPECIMEN, qr_base=qr_base) if gift else None
 
 
 def designs(
@@ -112,8 +131,11 @@ def addressee(whom: Person | Item, *, or_current_resident: bool = False) -> cont
     )
 
 
-def copy(item: Item, order: Order, *, qr_base: str, opt_out: str | None) -> content.Copy:
-    """The item as one piece of paper; `opt_out` stands before its code on the line about no more mail."""
+def copy(
+    item: Item, order: Order, *, qr_base: str, opt_out: str | None, claim: content.Claim | None = None
+) -> content.Copy:
+    """The item as one piece of paper; `opt_out` stands before its code on the line about no more mail. A
+    `claim` is the way to the card that it brings."""
     whom = addressee(item, or_current_resident=order.append_or_current_resident)
     return content.Copy(
         item_id=item.id,
@@ -122,6 +144,7 @@ def copy(item: Item, order: Order, *, qr_base: str, opt_out: str | None) -> cont
         tracking=item.tracking,
         routing=routing(whom),
         qr_url=f"{qr_base}/q/{item.code}" if item.code and order.qrcode_url else None,
+        claim=claim,
         opt_out=f"{opt_out}{item.code}" if item.code and opt_out else None,
     )
 
@@ -147,7 +170,12 @@ SPECIMEN_TRACKING = "00310999999000000000"
 
 
 def specimen(
-    whom: Person, *, or_current_resident: bool, qr_url: str | None, opt_out: str | None
+    whom: Person,
+    *,
+    or_current_resident: bool,
+    qr_url: str | None,
+    opt_out: str | None,
+    claim: content.Claim | None = None,
 ) -> content.Copy:
     """The piece for one person as a preview shows it."""
     reader = addressee(whom, or_current_resident=or_current_resident)
@@ -158,5 +186,6 @@ def specimen(
         tracking=SPECIMEN_TRACKING if whom.country == HOME else None,
         routing=routing(reader),
         qr_url=qr_url,
+        claim=claim,
         opt_out=opt_out,
     )

@@ -30,12 +30,13 @@ INSERT_ITEMS = sa.text(
     f"""
     with {listed.CLASSIFIED}
     insert into items (account_id, sub_account_id, mode, order_id, creative_key, mailing_list_id,
-                       status, failure, scans, price_cents, code, {", ".join(PERSON_COLUMNS)},
+                       status, failure, scans, price_cents, gift_cents, code, {", ".join(PERSON_COLUMNS)},
                        moved_key, created_at, updated_at)
     select :account_id, cast(:sub_account_id as bigint), :mode, :order_id,
            cast(:creative_key as uuid), c.mailing_list_id,
            case when c.refusal is null then 'Processing' else 'Failed' end, c.refusal, 0,
            case when c.refusal is null then c.cents else 0 end,
+           case when c.refusal is null then cast(:gift_cents as integer) else 0 end,
            case when c.refusal is null then new_short_code() end,
            {", ".join(f"c.{name}" for name in PERSON_COLUMNS)}, c.moved_key, :now, :now
       from (select * from classified order by mailing_list_id, id) c
@@ -61,16 +62,19 @@ def materialise(db: Database, order_id: int, *, needs_credit: Collection[str] = 
         tx.execute(ACT_FOR, {"account": str(order.account_id)})
         reach = _reach(tx, order)
         listed.take_turns(tx, reach)
-        made = tx.execute(INSERT_ITEMS, listed.values(reach) | {"now": now})
+        made = tx.execute(
+            INSERT_ITEMS, listed.values(reach) | {"gift_cents": order.giftcard_amount or 0, "now": now}
+        )
         tx.execute(store.COUNT_ITEMS, {"order_id": order_id})
-        total = store.live_cents(tx, order_id)
-        tx.execute(sa.update(orders).where(orders.c.id == order_id).values(order_total=total, updated_at=now))
+        cost = store.live_cents(tx, order_id)
+        totals = {"order_total": cost.pieces, "gift_total": cost.gifts, "updated_at": now}
+        tx.execute(sa.update(orders).where(orders.c.id == order_id).values(**totals))
         store.append_first_item_facts(tx, order_id, listed=True, now=now)
         # Last of all: the account's other sends wait for us from here on.
         if order.mode in needs_credit:
-            _wait_unless_covered(tx, order, total, now=now)
+            _wait_unless_covered(tx, order, cost.total, now=now)
         # Held even so: what is owed for it can be seen, and nothing else is sent on it.
-        ledger.hold_exactly(tx, order_id, cents=total, why="audience", now=now)
+        ledger.hold_exactly(tx, order_id, cents=cost.total, why="audience", now=now)
         jobs.wake(tx, SWEEP, at=max(order.due_at, now))
     log.info("audience.materialised", order=order_id, items=made.rowcount)
 

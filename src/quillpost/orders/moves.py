@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from quillpost import events
 from quillpost.database import Tx
+from quillpost.giftcards import voiding
 from quillpost.orders.rules import ENDS, FOLLOWS, ItemStatus
 from quillpost.postal.judging import HOME
 
@@ -62,9 +63,12 @@ class Moves:
     def run(self, tx: Tx, values: Mapping[str, object], *, now: datetime) -> int:
         """Move each item that may so move, and end the orders whose last piece has ended; how many moved."""
         tx.execute(self._take_turns, {**values, "now": now})
-        touched = {row.order_id: row.moved for row in tx.execute(self._move, {**values, "now": now})}
-        close_ended_orders(tx, list(touched), now=now)
-        return sum(touched.values())
+        touched = tx.execute(self._move, {**values, "now": now}).all()
+        # Whoever the piece was for will never have it: its card is worth the sender's money again.
+        if lost := [item_id for row in touched for item_id in row.lost_cards or ()]:
+            voiding.void(tx, lost, why=voiding.PIECE_FAILED, now=now)
+        close_ended_orders(tx, [row.order_id for row in touched], now=now)
+        return sum(row.moved for row in touched)
 
 
 # What goes abroad is tracked to the press and no further: there its way is over. What the printer says to be
@@ -87,6 +91,8 @@ _MOVE = f"""
                 or was.delivery_inferred and w.target = 'Returned to Sender')
         returning i.id, i.account_id, i.sub_account_id, i.mode, i.order_id, i.price_cents, i.scans,
                   i.is_over::integer - was.is_over::integer as over,
+                  case when i.giftcard_brand is null then i.gift_cents else 0 end as gift_held,
+                  i.giftcard_brand is not null as has_card,
                   was.status as previous, i.status as current, w.seen_at, w.place, w.reason, w.inferred),
     fact as (
         insert into facts (account_id, sub_account_id, mode, kind, order_id, item_id,
@@ -102,26 +108,30 @@ _MOVE = f"""
         select account_id, sub_account_id, mode, order_id, kind,
                case kind when 'refund' then 'earned' else 'held' end,
                case kind when 'capture' then 'earned' else 'credit' end,
-               sum(price_cents),
+               sum(price_cents + case kind when 'release' then gift_held else 0 end),
                kind || ':order:' || order_id || ':items:' || min(id) || '-' || max(id) || ':' || count(*),
                :now
           from (select *, case when current = 'Printed' then 'capture'
                                when current = 'Failed' and previous = 'Processing' then 'release'
                                when current = 'Failed' then 'refund' end as kind
-                  from moved where price_cents > 0) due
+                  from moved where price_cents > 0 or gift_held > 0) due
          where kind is not null
-         group by account_id, sub_account_id, mode, order_id, kind),
+         group by account_id, sub_account_id, mode, order_id, kind
+        having sum(price_cents + case kind when 'release' then gift_held else 0 end) > 0),
     changed as (
         select order_id, count(*) as moved, sum(over) as over, {_DELTAS},
-               coalesce(sum(price_cents) filter (where current = 'Failed'), 0) as lost
+               coalesce(sum(price_cents) filter (where current = 'Failed'), 0) as lost,
+               coalesce(sum(gift_held) filter (where current = 'Failed'), 0) as not_given,
+               array_agg(id) filter (where has_card and current = 'Failed') as lost_cards
           from moved group by order_id),
     counted as (
         update orders o
            set {_COUNTS}, n_over = o.n_over + d.over,
-               order_total = o.order_total - d.lost, updated_at = :now
+               order_total = o.order_total - d.lost, gift_total = o.gift_total - d.not_given,
+               updated_at = :now
           from changed d
          where o.id = d.order_id)
-    select order_id, moved from changed
+    select order_id, moved, lost_cards from changed
     """
 
 
@@ -165,7 +175,7 @@ LISTED = Moves(
 
 CLOSE = sa.text(
     f"""
-    update orders o set status = 'fulfilled', updated_at = :now
+    update orders o set status = 'fulfilled', hold_reasons = '{{}}', updated_at = :now
       from orders was
      where o.id = any(:orders) and was.id = o.id and o.status = was.status
        and o.status in ('processing', 'printing')
@@ -188,7 +198,7 @@ def move_items(tx: Tx, moves: Sequence[Move], *, now: datetime) -> None:
 
 
 def close_ended_orders(tx: Tx, order_ids: Sequence[int], *, now: datetime) -> None:
-    """An order is fulfilled when each of its pieces has come to an end."""
+    """An order is fulfilled when each of its pieces has come to an end; it waits for nothing any more."""
     if not order_ids:
         return
     closed = tx.execute(CLOSE, {"orders": list(order_ids), "now": now}).all()

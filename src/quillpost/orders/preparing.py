@@ -33,6 +33,7 @@ class Draft:
 
     The design is without pictures, as they may differ from one recipient to the next. `lowest_dpi` is that
     of the softest of them, if any looks soft. `found` are the people of its radius search, to be bought.
+    `cards_left` is how many of its gift cards there are, where they are not made as they are wanted.
     """
 
     wish: Wish
@@ -45,6 +46,7 @@ class Draft:
     warnings: list[str]
     lowest_dpi: int | None = None
     found: Find | None = None
+    cards_left: int | None = None
 
     def reach(self, who: Caller, *, mails_at: datetime) -> Reach:
         """Whom it would reach, mailed then."""

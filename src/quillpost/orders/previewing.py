@@ -46,6 +46,7 @@ def draw(
         or_current_resident=wish.append_or_current_resident,
         qr_url=f"{qr_base}/q/{SPECIMEN_CODE}" if wish.qrcode_url else None,
         opt_out=f"{opt_out}{SPECIMEN_CODE}" if opt_out else None,
+        claim=look.specimen_claim(wish.gift, qr_base=qr_base),
     )
     with heavy_work():
         return studio.preview(design, copy)

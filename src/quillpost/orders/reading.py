@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from heapq import merge
+from operator import attrgetter
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB
@@ -10,6 +12,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 from quillpost.database import Database, Tenant, Tx
 from quillpost.database.paging import OLDEST_FIRST, Conditions, Sorting, page_ids, read_page, rows_of
 from quillpost.database.tables import facts, items, order_counts, orders
+from quillpost.giftcards.cards import CardEvent, read_card
 from quillpost.kit.errors import NotFound
 from quillpost.kit.paging import Page, PageRequest
 from quillpost.orders.metadata_filter import Alternatives
@@ -41,9 +44,10 @@ class OrderFilter:
 @dataclass(frozen=True, slots=True)
 class Step:
     """One move in a piece's history: when it happened, or was seen by a carrier, and then where; why it came
-    back or went elsewhere. A delivery that nobody saw is `inferred`."""
+    back or went elsewhere. A delivery that nobody saw is `inferred`. What became of its gift card is a
+    step, too: it changes nothing of where the piece is, and has no previous status."""
 
-    status: ItemStatus
+    status: ItemStatus | CardEvent
     previous: ItemStatus | None
     at: datetime
     place: str | None = None
@@ -144,7 +148,14 @@ def read_item(tx: Tx, item_id: int) -> Item:
 
 
 def history(tx: Tx, item: Item) -> list[Step]:
-    """Where the piece has been, oldest first."""
+    """Where the piece has been and what became of its card, oldest first."""
+    card = read_card(tx, item.id)
+    lived = () if card is None else (Step(one.event, None, one.at, reason=one.reason) for one in card.life())
+    # Each in its own order: a carrier may tell late what it saw early.
+    return list(merge(_travels(tx, item), lived, key=attrgetter("at")))
+
+
+def _travels(tx: Tx, item: Item) -> list[Step]:
     own = facts.c.item_id == item.id, facts.c.kind == "item.status"
     steps = [
         Step(
@@ -157,9 +168,8 @@ def history(tx: Tx, item: Item) -> list[Step]:
         )
         for row in tx.execute(sa.select(facts).where(*own).order_by(facts.c.id))
     ]
-    if steps and steps[-1].status is not item.status:
-        steps += _stopped(tx, item, steps[-1].status)
-    return steps
+    last = ItemStatus(steps[-1].status) if steps else item.status
+    return steps if last is item.status else [*steps, *_stopped(tx, item, last)]
 
 
 def _stopped(tx: Tx, item: Item, previous: ItemStatus) -> list[Step]:

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from quillpost.composition.content import Parts, ReturnAddress, Sender
 from quillpost.database.tables import orders
 from quillpost.orders.rules import ItemStatus, OrderStatus
-from quillpost.orders.wish import Brand
+from quillpost.orders.wish import Brand, Gift
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +57,8 @@ class Order:
     authorization_total: int
     order_total: int
     leads_fee: int
+    gift: Gift | None
+    gift_total: int
     tally: dict[ItemStatus, int]
     total_scans: int
     multi_scans: int
@@ -77,6 +79,7 @@ class Order:
                 "status": OrderStatus(row.status),
                 "tally": {status: columns[f"n_{status.tally}"] for status in ItemStatus},
                 "brand": Brand(**row.branding) if row.branding is not None else None,
+                "gift": _gift(row),
                 "sender": Sender(row.sender_name, row.sender_company),
                 "return_address": ReturnAddress(
                     name=row.return_name,
@@ -100,12 +103,24 @@ class Order:
 
     @property
     def grand_total(self) -> int:
-        return self.order_total + self.leads_fee
+        return self.order_total + self.leads_fee + self.gift_total
 
     @property
     def total_recipients(self) -> int:
         """Nobody counts as mailed to before the review has ended."""
         return 0 if self.status.is_held_back else self.recipient_count
+
+
+def _gift(row: sa.Row[Any]) -> Gift | None:
+    if row.giftcard_brand is None:
+        return None
+    return Gift(
+        brand=row.giftcard_brand,
+        title=row.giftcard_title,
+        accent=row.giftcard_accent,
+        cents=row.giftcard_amount,
+        landing_page_url=row.landing_page_url,
+    )
 
 
 _PLAIN = [f.name for f in fields(Order) if f.name in orders.c]
@@ -139,6 +154,9 @@ class Item:
     front_file_id: UUID | None
     background_file_id: UUID | None
     created_at: datetime
+    gift_cents: int
+    giftcard_brand: str | None
+    """Whose card it brings; None until that is issued, and once it is void."""
     tracking: str | None = None
     """The digits of its barcode, where they were asked for."""
     standard: Parts | None = None

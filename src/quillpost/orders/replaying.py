@@ -16,7 +16,7 @@ from quillpost.creative.shelf import ShelfFile, files_of_order
 from quillpost.database import Tx
 from quillpost.database.tables import items, orders
 from quillpost.kit.errors import Refused
-from quillpost.orders import store
+from quillpost.orders import gifts, store
 from quillpost.orders.longest import longest_people
 from quillpost.orders.pictures import BACKGROUND, FRONT, PAGES
 from quillpost.orders.records import Item, Order
@@ -46,6 +46,7 @@ def resolve_again(
     order = store.read_order(tx, order_id)
     _require_mailed(order)
     _require_pictures(tx, order)
+    _require_gift(tx, order)
     if order.sub_account_id is not None:
         require_sub_account(tx, order.sub_account_id)
     lists = [] if recipients is not None else read_lists(tx, order.mailing_list_ids)
@@ -80,6 +81,7 @@ def resolve_again(
         notification_emails=order.notification_emails,
         metadata=order.metadata if copies_metadata else metadata,
         schedule_for=schedule_for,
+        gift=order.gift,
     )
     return Resolved(
         wish,
@@ -92,14 +94,30 @@ def resolve_again(
 def _require_mailed(order: Order) -> None:
     if order.status is OrderStatus.CANCELLED:
         raise Refused("This order was cancelled: there is nothing to replay.")
-    if all(n == 0 for status, n in order.tally.items() if status not in UNMAILED):
+    if _has_mailed_nothing(order):
         raise Refused(f"This order has mailed nothing that could be replayed: it is {order.status.display}.")
+
+
+def is_yet_to_be_mailed(order: Order) -> bool:
+    """Whether nothing of it was mailed so far, and something will be."""
+    return order.tally[ItemStatus.PROCESSING] > 0 and _has_mailed_nothing(order)
+
+
+def _has_mailed_nothing(order: Order) -> bool:
+    return all(n == 0 for status, n in order.tally.items() if status not in UNMAILED)
 
 
 def _require_pictures(tx: Tx, order: Order) -> None:
     gone = tx.execute(sa.select(orders.c.pictures_gone_at).where(orders.c.id == order.id)).scalar()
     if gone is not None:
         raise Refused("The pictures of this order are no longer kept: send it anew instead.")
+
+
+def _require_gift(tx: Tx, order: Order) -> None:
+    """A card is bought anew for each piece, as the catalogue has it today."""
+    if order.gift is not None and (faults := gifts.faults_of(tx, order.gift)):
+        [told] = next(iter(faults.values()))
+        raise Refused(f"The gift card of this order is offered no more: send it anew with another. {told}")
 
 
 def _own_recipients(tx: Tx, order: Order) -> list[Row]:
@@ -113,10 +131,11 @@ def _own_recipients(tx: Tx, order: Order) -> list[Row]:
         raise Refused(
             "Nobody whom this order went to is known any more: name `recipients` to send it to others."
         )
-    return [_as_given(Item.of(row)) for row in rows]
+    return [as_given(Item.of(row)) for row in rows]
 
 
-def _as_given(item: Item) -> Row:
+def as_given(item: Item) -> Row:
+    """The recipient of a piece, as a call would name them."""
     days = {"dob": item.dob, "anniversary": item.anniversary}
     return {
         **{name: getattr(item, name) for name in TEXTS if name not in CUSTOM},

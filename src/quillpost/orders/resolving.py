@@ -25,6 +25,7 @@ from quillpost.creative.templates import (
 from quillpost.database import Tx
 from quillpost.kit.errors import Refused
 from quillpost.orders.calls import Call, Faults
+from quillpost.orders.gifts import gift_of, landing_of
 from quillpost.orders.longest import longest_people
 from quillpost.orders.pictures import BACKGROUND, FRONT, PAGES, PDF_ONLY
 from quillpost.orders.pieces import Cell, Piece, Supplied, missing
@@ -147,6 +148,8 @@ def _wish(
         metadata=call.metadata,
         schedule_for=call.schedule_for,
         preview_recipient=call.preview_recipient,
+        gift=gift_of(tx, call, words, faults),
+        landing=landing_of(call, words),
     )
 
 

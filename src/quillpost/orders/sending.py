@@ -21,7 +21,7 @@ from quillpost.kit.errors import Invalid, NoMatch
 from quillpost.kit.sealing import Sealer
 from quillpost.leads import buying
 from quillpost.leads.finding import HAD_IT, Find, PassedOver
-from quillpost.orders import listed, service
+from quillpost.orders import gifts, listed, service
 from quillpost.orders.calls import Faults
 from quillpost.orders.listed import Reach, Tally
 from quillpost.orders.materialising import MATERIALISE
@@ -64,6 +64,8 @@ class Audience:
     listed: Tally
     inline_cents: int
     warnings: list[str]
+    gift_cents: int = 0
+    """What is on the card that each piece brings."""
 
     @property
     def pieces(self) -> int:
@@ -72,6 +74,10 @@ class Audience:
     @property
     def cents(self) -> int:
         return self.inline_cents + self.listed.cents
+
+    @property
+    def gift_total(self) -> int:
+        return self.pieces * self.gift_cents
 
     @property
     def listed_people(self) -> int:
@@ -155,7 +161,10 @@ def reach(tx: Tx, who: Caller, draft: Draft, *, mails_at: datetime, lock: bool) 
     if draft.found is not None and not wanted.list_ids:
         found = _tally_of(tx, draft, draft.found, wanted)
     prices = [draft.tariff.unit_cents(person.country) or 0 for person in people if not person.refusal]
-    return Audience(people, found, sum(prices), _audience_warnings(people, found))
+    gift = draft.wish.gift
+    return Audience(
+        people, found, sum(prices), _audience_warnings(people, found), gift_cents=gift.cents if gift else 0
+    )
 
 
 def _tally_of(tx: Tx, draft: Draft, found: Find, wanted: Reach) -> Tally:
@@ -231,6 +240,7 @@ def place(
             warnings=draft.warnings + found.warnings,
             lowest_dpi=draft.lowest_dpi,
             leads_fee=draft.found.cents if draft.found else 0,
+            gift_total=found.gift_total,
         ),
         due_at=mails_at,
         needs_credit=needs_credit,
@@ -268,6 +278,8 @@ def _hold(tx: Tx, draft: Draft) -> None:
     if home is not None:
         require_sub_account(tx, home)
     lists_at_hand(tx, draft.wish.mailing_list_ids, home, faults, held=True)
+    if draft.wish.gift is not None:
+        faults |= gifts.faults_of(tx, draft.wish.gift)
     if faults:
         raise Invalid(faults)
 

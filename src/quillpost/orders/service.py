@@ -27,7 +27,7 @@ STOP_ITEMS = sa.update(items).where(items.c.status == ItemStatus.PROCESSING.valu
 STOP_ORDER = sa.text(
     """
     update orders
-       set n_failed = n_failed + n_processing, n_processing = 0, order_total = 0,
+       set n_failed = n_failed + n_processing, n_processing = 0, order_total = 0, gift_total = 0,
            hold_reasons = '{}', pool_at = null
      where id = :order_id
     """
@@ -39,7 +39,8 @@ class Prepared:
     """A wish after everything was looked up: nothing left that could refuse it.
 
     `listed` people of its lists become items later; `estimated` and `authorised` count them already. The
-    `leads_fee`, where people were bought for it, is held together with what is `authorised`.
+    `leads_fee`, where people were bought for it, and `gift_total`, the cards that it brings, are held
+    together with what is `authorised`.
     """
 
     wish: Wish
@@ -57,6 +58,11 @@ class Prepared:
     warnings: Sequence[str] = ()
     lowest_dpi: int | None = None
     leads_fee: int = 0
+    gift_total: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.authorised + self.leads_fee + self.gift_total
 
 
 def place(
@@ -66,7 +72,7 @@ def place(
 
     Where it `needs_credit` the account's must cover it, or it is `Unpaid`.
     """
-    wish, home = ready.wish, ready.return_address
+    wish, home, gift = ready.wish, ready.return_address, ready.wish.gift
     order = store.insert_order(
         tx,
         {
@@ -114,9 +120,15 @@ def place(
             "total_estimated_recipients": ready.estimated,
             "recipient_count": len(ready.pieces) + ready.listed,
             **store.tally_of(ready.pieces),
-            "authorization_total": ready.authorised + ready.leads_fee,
+            "authorization_total": ready.total,
             "order_total": ready.authorised,
             "leads_fee": ready.leads_fee,
+            "gift_total": ready.gift_total,
+            "giftcard_brand": gift.brand if gift else None,
+            "giftcard_title": gift.title if gift else None,
+            "giftcard_accent": gift.accent if gift else None,
+            "giftcard_amount": gift.cents if gift else None,
+            "landing_page_url": gift.landing_page_url if gift else None,
             "warnings": list(ready.warnings),
             "lowest_dpi": ready.lowest_dpi,
             "schedule_for": wish.schedule_for,
@@ -127,14 +139,14 @@ def place(
     )
     store.insert_items(tx, order, ready.pieces, now=now)
     if needs_credit:
-        credit.require(tx, who.account_id, who.mode, cents=ready.authorised + ready.leads_fee)
+        credit.require(tx, who.account_id, who.mode, cents=ready.total)
     ledger.authorise(
         tx,
         account_id=who.account_id,
         sub_account_id=wish.sub_account_id,
         mode=who.mode,
         order_id=order.id,
-        cents=ready.authorised + ready.leads_fee,
+        cents=ready.total,
         now=now,
     )
     events.order_status_changed(tx, [order.id], previous=None, now=now)

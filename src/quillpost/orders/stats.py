@@ -45,7 +45,7 @@ def add_up(
         wanted.append(orders.c.created_at < until)
     if sub_account_id is not None:
         wanted.append(orders.c.sub_account_id == sub_account_id)
-    cost = sa.func.sum(orders.c.order_total + orders.c.leads_fee)
+    cost = sa.func.sum(orders.c.order_total + orders.c.leads_fee + orders.c.gift_total)
     sums = [
         sa.func.count().label("orders"),
         cost.filter(orders.c.status != OrderStatus.CANCELLED.value).label("cents"),

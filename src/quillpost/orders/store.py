@@ -23,7 +23,7 @@ ITEM_COLUMNS = (
     "account_id", "sub_account_id", "mode", "order_id", "status", "failure", "scans", "price_cents",
     "name", "company", "address", "address2", "city", "province", "postal_code", "country",
     "email", "phone", "dob", "anniversary", *CUSTOM, *JUDGED, "absentee_address", "creative_key", "code",
-    "front_file_id", "background_file_id", "mailing_list_id", "created_at", "updated_at",
+    "front_file_id", "background_file_id", "mailing_list_id", "gift_cents", "created_at", "updated_at",
 )  # fmt: skip
 
 FIRST_ITEM_FACTS = sa.text(
@@ -42,7 +42,8 @@ FIRST_ITEM_FACTS = sa.text(
 
 LIVE_CENTS = sa.text(
     """
-    select coalesce(sum(price_cents), 0) from items where order_id = :order_id and status <> 'Failed'
+    select coalesce(sum(price_cents), 0) as pieces, coalesce(sum(gift_cents), 0) as gifts
+      from items where order_id = :order_id and status <> 'Failed'
     """
 )
 
@@ -120,7 +121,7 @@ def _item_rows(order: Order, pieces: Sequence[Piece], now: datetime) -> list[tup
             person.province, person.postal_code, person.country, person.email, person.phone,
             person.dob, person.anniversary, *person.custom, *person.judged, person.absentee_address,
             order.creative_key, piece.code, piece.front_file_id, piece.background_file_id,
-            piece.mailing_list_id, now, now,
+            piece.mailing_list_id, 0 if person.refusal or order.gift is None else order.gift.cents, now, now,
         )
         for piece in pieces
         for person in (piece.person,)
@@ -139,9 +140,21 @@ def append_first_item_facts(tx: Tx, order_id: int, *, listed: bool = False, now:
     tx.execute(FIRST_ITEM_FACTS, {"order_id": order_id, "listed": listed, "now": now})
 
 
-def live_cents(tx: Tx, order_id: int) -> int:
-    """What the pieces of the order that have not failed come to."""
-    return int(tx.execute(LIVE_CENTS, {"order_id": order_id}).scalar_one())
+class Cost(NamedTuple):
+    """What pieces come to by themselves, and the cards that they bring."""
+
+    pieces: int
+    gifts: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.pieces + self.gifts
+
+
+def live_cents(tx: Tx, order_id: int) -> Cost:
+    """What the pieces of the order that have not failed come to, while none of its cards is issued."""
+    row = tx.execute(LIVE_CENTS, {"order_id": order_id}).one()
+    return Cost(int(row.pieces), int(row.gifts))
 
 
 def read_order(tx: Tx, order_id: int, *, locked: bool = False) -> Order:

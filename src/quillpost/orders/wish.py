@@ -35,6 +35,17 @@ class Brand:
     disclaimer: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Gift:
+    """The card that every piece brings: of a brand as the catalogue had it, and where it first leads."""
+
+    brand: str
+    title: str
+    accent: str
+    cents: int
+    landing_page_url: str | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
     """`unused` are the fields of the call that this piece has no use for; `pdf_left_out` says that its
@@ -77,6 +88,9 @@ class Wish:
     preview_recipient: int | None = None
     method: str = "api"
     on_list: int | None = None
+    gift: Gift | None = None
+    landing: Source | None = None
+    """Where the address of the gift's landing page comes from."""
 
     @property
     def code(self) -> Source:

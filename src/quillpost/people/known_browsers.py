@@ -23,7 +23,7 @@ def remember(
     """What the browser keeps from now on."""
     day = (now + LASTS).date().toordinal()
     head = person_id.to_bytes(ID_BYTES) + day.to_bytes(DAY_BYTES) + secrets.token_bytes(NONCE_BYTES)
-    return tokens.mint("known", head + _mac(sealer, head, email, password_changed_at))
+    return tokens.mint("known", head + _macs(sealer, head, email, password_changed_at)[0])
 
 
 def identity(
@@ -42,13 +42,15 @@ def identity(
     if kept is None:
         return None
     head, mac = kept[:HEAD_BYTES], kept[HEAD_BYTES:]
-    is_ours = hmac.compare_digest(mac, _mac(sealer, head, email, password_changed_at))
+    is_ours = any(hmac.compare_digest(mac, ours) for ours in _macs(sealer, head, email, password_changed_at))
     day = int.from_bytes(head[ID_BYTES : ID_BYTES + DAY_BYTES])
     if not is_ours or int.from_bytes(head[:ID_BYTES]) != person_id or day < now.date().toordinal():
         return None
     return head[-NONCE_BYTES:].hex()
 
 
-def _mac(sealer: Sealer, head: bytes, email: str, password_changed_at: datetime | None) -> bytes:
+def _macs(sealer: Sealer, head: bytes, email: str, password_changed_at: datetime | None) -> list[bytes]:
+    """By the current key, and by the former ones: a browser stays known when the key is changed."""
     changed = "" if password_changed_at is None else f"{password_changed_at.timestamp():.6f}"
-    return hmac.digest(sealer.derive("known browsers"), head + f"{changed}|{email}".encode(), "sha256")
+    bound = head + f"{changed}|{email}".encode()
+    return [hmac.digest(key, bound, "sha256") for key in sealer.derive_all("known browsers")]

@@ -48,7 +48,7 @@ def begin(tx: Tx, sealer: Sealer, person_id: int, *, issuer: str, now: datetime)
     secret = _opened(sealer, person_id, person.being_set_up(now))
     if secret is None:
         secret = pyotp.random_base32()
-        sealed = sealer.seal(secret.encode(), context=_context(person_id))
+        sealed = sealer.seal(secret.encode(), context=totp_context(person_id))
         _change(tx, person_id, now, totp_sealed=sealed, totp_begun_at=now, totp_step=None)
     uri = pyotp.TOTP(secret).provisioning_uri(name=person.email, issuer_name=issuer)
     return Enrolment(secret, uri)
@@ -191,8 +191,8 @@ def _change(tx: Tx, person_id: int, now: datetime, **columns: object) -> None:
 
 
 def _opened(sealer: Sealer, person_id: int, sealed: bytes | None) -> str | None:
-    return None if sealed is None else sealer.open(sealed, context=_context(person_id)).decode()
+    return None if sealed is None else sealer.open(sealed, context=totp_context(person_id)).decode()
 
 
-def _context(person_id: int) -> str:
+def totp_context(person_id: int) -> str:
     return f"people:{person_id}:totp"

@@ -2,8 +2,11 @@
 
 credit -> held (authorise), held -> earned (capture), held -> credit (release), earned -> credit (refund),
 credit -> earned (capture, where records are bought onto a list),
+held -> gifts (issue, where a card is issued), gifts -> credit (return, where that becomes void),
 and from and to the world outside: paid -> credit (deposit), credit -> paid (withdrawal).
-Captures, releases and refunds of single pieces are written by the statement that moves the pieces.
+Captures, releases and refunds of single pieces are written by the statement that moves the pieces; what is
+held for a card that was not issued yet is released with its piece. Issues and returns are written by the
+statements that keep a card and that make it void: an order's gifts are what its good cards hold.
 """
 
 from datetime import datetime

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from quillpost.database import Tx
 from quillpost.database.press_tables import prints
 from quillpost.database.tables import CUSTOM, PERSON, items
+from quillpost.giftcards.voiding import PIECE_FAILED
 from quillpost.orders.sending import TOLD_OF_DOUBTS
 from quillpost.privacy import pictures, print_files
 
@@ -74,6 +75,13 @@ BESIDE = {
                                   from unnest(o.warnings) with ordinality as told (w, place) order by place)
          where o.id in (select order_id from items where id = any(:items))
            and exists (select from unnest(o.warnings) w where strpos(w, '{TOLD_OF_DOUBTS}') > 0)
+    """,
+    # Why a card was taken back may tell of whoever it was for. A good one stays: who has the piece claims it.
+    "giftcards": f"""
+        with turn as materialized (
+            select item_id from giftcards where item_id = any(:items) and void_reason <> '{PIECE_FAILED}'
+             order by item_id for no key update)
+        update giftcards g set void_reason = null from turn where g.item_id = turn.item_id
     """,
     "automation_due": "delete from automation_due where item_id = any(:items)",
     "received_events": """

@@ -6,8 +6,8 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from quillpost.database import Tx
-from quillpost.fulfilment.production import place_of
-from quillpost.fulfilment.rules import reference
+from quillpost.fulfilment.batch_store import place_of
+from quillpost.fulfilment.rules import NOTE_FILE, reference
 from quillpost.fulfilment.shown import STATEMENT
 
 JOBS = "print-jobs"
@@ -25,6 +25,13 @@ FORGET = sa.text(
         delete from batch_files f using mailed m where f.batch_id = m.id and f.name <> :statement
         returning f.batch_id, f.name, m.mode)
     select batch_id, mode, array_agg(name) as names from gone group by batch_id, mode
+    """
+)
+FORGET_SECRET = sa.text(
+    """
+    delete from batch_files f using batches b
+     where b.id = f.batch_id and b.id = any(:batches) and b.status = 'mailed' and f.is_secret
+    returning f.batch_id, f.name, b.mode
     """
 )
 BATCHES_OF = sa.text("select distinct batch_id from prints where item_id = any(:items)")
@@ -49,6 +56,19 @@ def forget(tx: Tx, batch_ids: Sequence[int], *, now: datetime) -> int:
     keys = [place_of(row.batch_id, name) for row in found for name in row.names]
     folders = [f"{JOBS}/{row.mode}/{reference(row.batch_id)}/" for row in found]
     queue(tx, [*keys, *folders], now=now)
+    return len(keys)
+
+
+def forget_secret(tx: Tx, batch_ids: Sequence[int], *, now: datetime) -> int:
+    """The same for those alone that hold the claims of gift cards."""
+    found = tx.execute(FORGET_SECRET, {"batches": list(batch_ids)}).all()
+    keys = [place_of(row.batch_id, row.name) for row in found]
+    jobs = {
+        f"{JOBS}/{row.mode}/{reference(row.batch_id)}/{name}"
+        for row in found
+        for name in (NOTE_FILE, row.name)
+    }
+    queue(tx, [*keys, *sorted(jobs)], now=now)
     return len(keys)
 
 

@@ -100,6 +100,15 @@ def _each(overdue: str, deed: Callable[..., object]) -> Forget:
     return forget
 
 
+def _forget_claims(tx: Tx, step: Step) -> int:
+    """Claims that nobody can print any more. Their digests stay: whoever has the piece claims its card.
+
+    Who has one printed again holds its card meanwhile: the second look sees that, and passes it by.
+    """
+    held = tx.execute(HOLD_CLAIMS, {"before": step.before, "most": step.most}).scalars().all()
+    return tx.execute(FORGET_CLAIMS, {"before": step.before, "items": list(held)}).rowcount
+
+
 # A piece in a batch that is not mailed may have to be drawn again, to the same bytes.
 PEOPLE = f"""
     select i.id from items i
@@ -129,6 +138,20 @@ PRINT_FILES = """
     select distinct b.id from batches b join batch_files f on f.batch_id = b.id and f.name <> 'statement.json'
      where b.status = 'mailed' and b.mailed_at < :before
 """
+GIFTCARD_PRINTS = """
+    select distinct b.id from batches b join batch_files f on f.batch_id = b.id and f.is_secret
+     where b.status = 'mailed' and b.mailed_at < :before
+"""
+# A claim is kept to be printed again, as long as one of the batches that it is on may have to be; one that
+# ended before it reached paper, as long after.
+PRINTED_CLAIMS = """
+    select g.item_id from giftcards g
+     where g.claim_sealed is not null
+       and (exists (select from prints p where p.item_id = g.item_id)
+            or g.status = 'void' and g.voided_at < :before)
+       and not exists (select from prints p join batches b on b.id = p.batch_id
+                        where p.item_id = g.item_id and (b.status <> 'mailed' or b.mailed_at >= :before))
+"""
 DELIVERIES = (
     "select id from deliveries where created_at < date_trunc('day', cast(:before as timestamptz), 'UTC')"
 )
@@ -142,6 +165,14 @@ JOBS = """
        and (select max(e.at) from procrastinate_events e where e.job_id = j.id) < :before
 """
 AUDIT = "select id from audit_log where at < :before"
+
+HOLD_CLAIMS = sa.text(f"{PRINTED_CLAIMS} order by g.item_id limit :most for no key update of g")
+FORGET_CLAIMS = sa.text(
+    f"""
+    update giftcards set claim_sealed = null
+     where item_id = any(array({PRINTED_CLAIMS} and g.item_id = any(:items)))
+    """
+)
 
 RULES = (
     Rule("items", "recipients of pieces", "keep_people_days", "the piece's end", PEOPLE,
@@ -158,6 +189,10 @@ RULES = (
          _each(PICTURES, pictures.forget)),
     Rule("batch_files", "print files", "keep_print_files_days", "the mailing", PRINT_FILES,
          _each(PRINT_FILES, print_files.forget)),
+    Rule("batch_files", "print files of gift cards", "keep_giftcard_prints_days", "the mailing",
+         GIFTCARD_PRINTS, _each(GIFTCARD_PRINTS, print_files.forget_secret)),
+    Rule("giftcards", "claims, to print them again", "keep_giftcard_prints_days", "the mailing",
+         PRINTED_CLAIMS, _forget_claims),
     Rule("audit_log", "who did what in accounts", "keep_audit_days", "the act", AUDIT,
          _delete("audit_log", "id", AUDIT)),
     Rule("deliveries", "what webhooks were told", "keep_deliveries_days", "its making", DELIVERIES,
@@ -227,6 +262,8 @@ ELSEWHERE: Mapping[str, str] = {
     "leads": "the operator's addresses that can be bought, until they are replaced",
     "lead_density": "counters",
     "lead_purchases": "the books: what was bought",
+    "giftcard_brands": "the operator's catalogue",
+    "giftcard_stock": "the operator's cards, sealed: which piece has which",
     "merged_lists": "what became of merged lists: ids",
     "idempotency_keys": "24 hours, by the interface; those with a secret ten minutes",
     "rate_windows": "an hour; attempts to sign in a day",

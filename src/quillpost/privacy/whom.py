@@ -65,9 +65,13 @@ def older_key(person: Person) -> str:
 def seal(sealer: Sealer, erasure_id: int, whom: Whom) -> bytes:
     """Whom a wish is about, for the second pass: nobody who reads the database learns it."""
     plain = json.dumps({"keys": whom.keys, "email": whom.email}).encode()
-    return sealer.seal(plain, context=f"erasures:{erasure_id}")
+    return sealer.seal(plain, context=whom_context(erasure_id))
 
 
 def unseal(sealer: Sealer, erasure_id: int, sealed: bytes) -> Whom:
-    told = json.loads(sealer.open(sealed, context=f"erasures:{erasure_id}"))
+    told = json.loads(sealer.open(sealed, context=whom_context(erasure_id)))
     return Whom(tuple(told["keys"]), told["email"])
+
+
+def whom_context(erasure_id: int) -> str:
+    return f"erasures:{erasure_id}"

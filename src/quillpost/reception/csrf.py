@@ -24,14 +24,15 @@ def csrf_token(request: Request, membership_id: int | None) -> str:
     cookie = _bound_to(request)
     if cookie is None:
         cookie = request.state.new_visitor = mint("visitor", secrets.token_bytes(24))
-    return _word(request, cookie, "" if membership_id is None else str(membership_id))
+    return _words(request, cookie, "" if membership_id is None else str(membership_id))[0]
 
 
 def membership_of(request: Request, given: str) -> int | None:
     """Which of its reader's accounts the page with this word was about; None: nobody was signed in.
     `Forbidden` if the word is not ours, or another browser's."""
     cookie, about = _bound_to(request), given.partition(".")[0]
-    if cookie is None or not hmac.compare_digest(given.encode(), _word(request, cookie, about).encode()):
+    words = () if cookie is None else _words(request, cookie, about)
+    if not any(hmac.compare_digest(given.encode(), word.encode()) for word in words):
         raise Forbidden(STALE)
     return int(about) if about else None
 
@@ -41,7 +42,9 @@ def _bound_to(request: Request) -> str | None:
     return read_cookie(request, SESSION) or read_cookie(request, VISITOR) or made
 
 
-def _word(request: Request, cookie: str, about: str) -> str:
+def _words(request: Request, cookie: str, about: str) -> list[str]:
+    """By the current key, and by the former ones: a page may have been open while the key was changed."""
     parts: Parts = request.app.state.parts
     bound = f"{about}.{cookie}".encode()
-    return f"{about}.{hmac.new(parts.sealer.derive('csrf'), bound, hashlib.sha256).hexdigest()}"
+    keys = parts.sealer.derive_all("csrf")
+    return [f"{about}.{hmac.new(key, bound, hashlib.sha256).hexdigest()}" for key in keys]

@@ -142,14 +142,14 @@ def require_awake(webhook: store.Webhook) -> None:
 def _new_secret(sealer: Sealer, webhook_id: int) -> tuple[str, bytes]:
     """In clear and sealed."""
     secret = standard_webhooks.new_secret(secrets.token_bytes(32))
-    return secret, sealer.seal(secret.encode(), context=_context(webhook_id))
+    return secret, sealer.seal(secret.encode(), context=secret_context(webhook_id))
 
 
 def unseal(sealer: Sealer, webhook_id: int, sealed: bytes) -> str:
-    return sealer.open(sealed, context=_context(webhook_id)).decode()
+    return sealer.open(sealed, context=secret_context(webhook_id)).decode()
 
 
-def _context(webhook_id: int) -> str:
+def secret_context(webhook_id: int) -> str:
     return f"webhooks:{webhook_id}:secret"
 
 

@@ -16,6 +16,7 @@ from quillpost.ports import FileMissing
 
 # Never through a link, and never waiting for whoever writes to a pipe: others put files here.
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 TAKEN = {errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR, errno.EISDIR}
 
 
@@ -34,13 +35,13 @@ class LocalPlace:
                 raise PlaceDown(f"The folder {self._root} is not there: make it, or mount its disk.")
         yield self
 
-    def put(self, name: str, data: bytes) -> None:
+    def put(self, name: str, data: bytes, *, is_secret: bool = False) -> None:
         path = self._path(name)
         draft = path.with_name(f".{secrets.token_hex(8)}.tmp")
         with self._using():
-            self._make_folder(path.parent)
+            self._make_folder(path.parent, mode=0o750 if is_secret else 0o777)
             try:
-                with draft.open("xb") as file:
+                with os.fdopen(os.open(draft, WRITE, 0o640 if is_secret else 0o666), "wb") as file:
                     file.write(data)
                     file.flush()
                     os.fsync(file.fileno())
@@ -119,11 +120,11 @@ class LocalPlace:
     def _path(self, name: str) -> Path:
         return self._root / check_path(name) if name else self._root
 
-    def _make_folder(self, folder: Path) -> None:
+    def _make_folder(self, folder: Path, *, mode: int = 0o777) -> None:
         """Below the root, which nobody makes but the operator."""
         for step in reversed([folder, *folder.parents][: len(folder.relative_to(self._root).parts)]):
             if not step.is_dir():
-                step.mkdir(exist_ok=True)
+                step.mkdir(mode, exist_ok=True)
                 sync_folder(step.parent)
 
     @contextmanager

@@ -21,8 +21,12 @@ class TooLarge(Exception):
 class OpenPlace(Protocol):
     """One visit. Names are relative, with slashes. Whatever goes wrong on the way is `PlaceDown`."""
 
-    def put(self, name: str, data: bytes) -> None:
-        """Write a file, whole or not at all, over one that is there. Folders are made."""
+    def put(self, name: str, data: bytes, *, is_secret: bool = False) -> None:
+        """Write a file, whole or not at all, over one that is there. Folders are made.
+
+        The folders that are made for one that is secret are for our own user and the group alone, where a
+        place knows of such; so nobody else there reads it.
+        """
         ...
 
     def get(self, name: str, *, most_bytes: int | None = None) -> bytes:

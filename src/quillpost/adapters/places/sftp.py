@@ -90,11 +90,11 @@ class _Visit:
             if not self._is_folder(str(self._root)):
                 raise PlaceDown(f"There is no folder {self._place.shown}: ask for it to be made.")
 
-    def put(self, name: str, data: bytes) -> None:
+    def put(self, name: str, data: bytes, *, is_secret: bool = False) -> None:
         path = self._path(name)
         draft = str(PurePosixPath(path).with_name(f".{secrets.token_hex(8)}.tmp"))
         with self._place.speaking():
-            self._make_folders(name)
+            self._make_folders(name, mode=0o750 if is_secret else 0o777)
             # It asks for the size that has arrived, and complains of another.
             self._files.putfo(io.BytesIO(data), draft, file_size=len(data))
             if self._stat(path) is None:
@@ -160,13 +160,13 @@ class _Visit:
             self._delete(f"{path}/{inside}")
         self._files.rmdir(path)
 
-    def _make_folders(self, name: str) -> None:
+    def _make_folders(self, name: str, *, mode: int = 0o777) -> None:
         """Above the file, below the root."""
         for parent in reversed(PurePosixPath(check_path(name)).parents[:-1]):
             path = str(self._root / parent)
             if not self._is_folder(path):
                 try:
-                    self._files.mkdir(path)
+                    self._files.mkdir(path, mode)
                 except OSError:  # another may have made it
                     if not self._is_folder(path):
                         raise

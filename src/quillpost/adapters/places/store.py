@@ -23,7 +23,7 @@ class StorePlace:
     def open(self) -> Iterator["StorePlace"]:
         yield self
 
-    def put(self, name: str, data: bytes) -> None:
+    def put(self, name: str, data: bytes, *, is_secret: bool = False) -> None:  # noqa: ARG002
         self._store.put(self._key(name), data)
 
     def get(self, name: str, *, most_bytes: int | None = None) -> bytes:

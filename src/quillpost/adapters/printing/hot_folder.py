@@ -65,7 +65,7 @@ class HotFolder(JobFolders):
 def _build(place: OpenPlace, job: PrintJob, *, now: datetime) -> str:
     attempt = f"{job.reference}.{secrets.token_hex(8)}"
     for name, data in laid_out(job, now=now).items():
-        place.put(f"{WORK}/{attempt}/job/{name}", data)
+        place.put(f"{WORK}/{attempt}/job/{name}", data, is_secret=bool(job.secret))
     claim = json.dumps({"attempt": attempt, "print_sha256": _digest(job)}).encode()
     place.put(f"{WORK}/{attempt}/claim/{CLAIM_FILE}", claim)
     return attempt

@@ -15,6 +15,7 @@ import time
 from base64 import b64encode
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
+from urllib.parse import urlsplit
 
 import aiohttp
 import orjson
@@ -24,6 +25,7 @@ from quillpost.adapters.http.guard import OutboundGuard
 from quillpost.adapters.printing.jobs import TICKET
 from quillpost.adapters.printing.marks import LARGEST_MARK, one_line, read_moment, read_object, read_spoiled
 from quillpost.kit import standard_webhooks
+from quillpost.kit.hosts import is_this_machine
 from quillpost.ports import PartnerDown, PrintJob, PrintProgress
 
 SLOWEST = 100_000
@@ -57,7 +59,18 @@ class HttpPartner:
         self._guard = OutboundGuard(allow_private=True)
 
     def submit(self, job: PrintJob, *, now: datetime) -> None:
+        if job.secret and not self._is_private:
+            raise PartnerDown(
+                "The print file of gift cards holds what they are claimed with: it goes to a partner over"
+                " https alone. Change QUILLPOST_PRINT_PARTNER."
+            )
         asyncio.run(self._submit(job, now))
+
+    @property
+    def _is_private(self) -> bool:
+        """Whether nobody on the way reads along."""
+        place = urlsplit(self._base)
+        return place.scheme == "https" or is_this_machine(place.hostname or "")
 
     def progress(self, reference: str, *, now: datetime) -> PrintProgress:
         answer = asyncio.run(self._ask(reference, now))

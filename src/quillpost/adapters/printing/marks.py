@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from quillpost.kit import exact_json
+from quillpost.kit.tokens import hide_secrets
 from quillpost.ports import PartnerDown
 
 LARGEST_MARK = 2_000_000
@@ -75,9 +76,9 @@ def _item_id(value: object) -> int:
 
 
 def one_line(text: str, *, longest: int = LONGEST_REASON) -> str:
-    """Others' words as we keep and show them."""
+    """Others' words as we keep and show them: they may quote a file that they were given."""
     plain = "".join(letter if letter.isprintable() else " " for letter in text[: 10 * longest])
-    return " ".join(plain.split())[:longest]
+    return hide_secrets(" ".join(plain.split()))[:longest]
 
 
 def _unusable(source: str, why: str) -> PartnerDown:

@@ -4,17 +4,14 @@ from typing import Annotated, Any
 
 from pydantic import AliasChoices, ConfigDict, Field
 
-from quillpost.api.bodies import DIGITS, Body, Flag, Id, Text, Whole
+from quillpost.api.bodies import Body, Flag, Id, Text, Whole
+from quillpost.api.v2.giftcard_fields import OLD_AMOUNT, OldAmount, SavedAmount
 from quillpost.api.v2.notified import Notified
 from quillpost.api.v2.schemas.message_templates import FontSize, MessageType
 from quillpost.api.v2.template_fields import NOT_NULL, MaybeText, MaybeUrl, Name
-from quillpost.creative.message_rules import GIFTCARD
 
 LONGEST_CONTENT = 100_000
 """Far beyond what fits: how much is taken is a setting, and what fits is seen when it is sent."""
-
-LARGEST_AMOUNT = 2**31 - 1
-OLD_AMOUNT = "giftcard_amount_in_cents"
 
 
 class MessageFields(Body):
@@ -53,10 +50,14 @@ class MessageFields(Body):
     cc_emails: Notified | None = Field(
         None, description="Who is told of scans: e-mail addresses, or phones as +15125550100@sms."
     )
-    giftcard_brand_code: MaybeText = Field(None, description="Required when the type is giftcard.")
-    giftcard_amount: Annotated[int, Field(ge=1, le=LARGEST_AMOUNT), DIGITS] | None = Field(
-        None, description="In cents. Required when the type is giftcard."
+    giftcard_brand_code: MaybeText = Field(
+        None,
+        description="The brand_code of one of GET /giftcard-brands. Required when the type is giftcard.",
     )
+    giftcard_amount: SavedAmount | None = Field(
+        None, description="In cents, of the brand's available_amounts. Required when the type is giftcard."
+    )
+    giftcard_amount_in_cents: OldAmount = None
     landing_page_url: MaybeUrl = Field(
         None, description="A page that recipients must visit before they redeem. Gift cards only."
     )
@@ -70,17 +71,12 @@ class MessageFields(Body):
         """The named fields as a draft has them."""
         values = self.given()
         values.pop("sub_account_id", None)
+        values.pop(OLD_AMOUNT, None)
         if "content" in values:
             values["content"] = values["content"] or ""
         if "cc_emails" in values:
             values["cc_emails"] = tuple(values["cc_emails"] or ())
         return values
-
-    def misnamed(self, its_type: str) -> dict[str, str]:
-        """A gift card's amount under its name of earlier versions: silence would lose money."""
-        if its_type in GIFTCARD and OLD_AMOUNT in (self.model_extra or {}):
-            return {OLD_AMOUNT: "Use giftcard_amount: it is in cents, too."}
-        return {}
 
 
 class NewMessageTemplate(MessageFields):

@@ -1,5 +1,6 @@
 """Saved messages, with how they are written."""
 
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
@@ -11,15 +12,19 @@ from quillpost.api.answers import IGNORED, answer, linked
 from quillpost.api.docs import BODY_ERRORS, errors
 from quillpost.api.needs import AskedPage, InTx, Parts, SubAccountFilter, id_in_path, may
 from quillpost.api.route import PREFIX, V2Route
+from quillpost.api.v2.giftcard_fields import OLD_AMOUNT, wrong_old_amount
 from quillpost.api.v2.message_template_body import MessageFields, MessageTemplateChanges, NewMessageTemplate
 from quillpost.api.v2.schemas import message_templates as schemas
 from quillpost.api.v2.schemas.common import Message
 from quillpost.api.v2.schemas.message_templates import MessageType
+from quillpost.api.v2.shapes import base_of, brand_image
 from quillpost.api.v2.template_fields import blank_is_none
 from quillpost.creative import templates
-from quillpost.creative.message_rules import examine_draft, unused_fields, without_unused
+from quillpost.creative.message_rules import GIFTCARD, examine_draft, unused_fields, without_unused
 from quillpost.creative.templates import MessageDraft, MessageTemplate
-from quillpost.database import Tenant
+from quillpost.database import Tenant, Tx
+from quillpost.giftcards import catalogue
+from quillpost.giftcards.choosing import find_offered, no_such_brand, wrong_amount
 from quillpost.kit.times import iso
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Message templates"])
@@ -32,7 +37,8 @@ ItsType = Annotated[
 ]
 
 
-def shape(template: MessageTemplate) -> dict[str, Any]:
+def shape(request: Request, template: MessageTemplate) -> dict[str, Any]:
+    brand = template.giftcard_brand_code
     return {
         "id": template.id,
         "user_id": template.account_id,
@@ -49,8 +55,8 @@ def shape(template: MessageTemplate) -> dict[str, Any]:
         "custom_background_url": template.custom_background_url,
         "qrcode_url": template.qrcode_url,
         "cc_emails": list(template.cc_emails),
-        "giftcard_brand_code": template.giftcard_brand_code,
-        "giftcard_brand_image": None,
+        "giftcard_brand_code": brand,
+        "giftcard_brand_image": brand_image(base_of(request), brand) if brand else None,
         "giftcard_amount": template.giftcard_amount,
         "landing_page_url": template.landing_page_url,
         "share_uuid": str(template.share_uuid),
@@ -59,22 +65,45 @@ def shape(template: MessageTemplate) -> dict[str, Any]:
     }
 
 
-def _examined(parts: Parts, body: MessageFields, wanted: MessageDraft) -> tuple[MessageDraft, dict[str, str]]:
-    """What is saved of the wanted, and the headers that name what is not."""
+def _examined(
+    tx: Tx, parts: Parts, body: MessageFields, before: MessageDraft
+) -> tuple[MessageDraft, dict[str, str]]:
+    """What is saved of a template that was like this before, and the headers that name what is not."""
+    wanted, old = before.changed(body.told()), body.giftcard_amount_in_cents
+    is_gift, faults = wanted.type in GIFTCARD, dict[str, str]()
+    if is_gift and (
+        wrong := wrong_old_amount(old, body.giftcard_amount, is_taken=parts.limits.legacy_fields)
+    ):
+        faults[OLD_AMOUNT] = wrong
+    elif is_gift and old is not None:
+        wanted = wanted.changed({"giftcard_amount": old})
     draft = without_unused(wanted)
     examine_draft(
         draft,
         styles=parts.studio.hands.styles,
         check_url=parts.check_url,
         most_characters=parts.limits.message_characters,
-        known_faults=body.misnamed(draft.type),
+        known_faults=faults | _wrong_choice(tx, draft),
     )
     unused, given = unused_fields(wanted), body.given()
     ignored = [name for name in unused if name in given]
+    ignored += [OLD_AMOUNT] if OLD_AMOUNT in given and not is_gift else []
     headers = {IGNORED: ", ".join(ignored)} if ignored else {}
     if gone := [name for name in unused if name not in given]:
         headers["X-Warnings"] = f"A template of type {draft.type} has no {', '.join(gone)}: removed."
     return draft, headers
+
+
+def _wrong_choice(tx: Tx, draft: MessageDraft) -> dict[str, str]:
+    """What the catalogue has against the card that a template brings."""
+    if draft.type not in GIFTCARD or draft.giftcard_brand_code is None:
+        return {}
+    offered = catalogue.offered(tx)
+    brand = find_offered(draft.giftcard_brand_code, offered)
+    if brand is None:
+        return {"giftcard_brand_code": no_such_brand(draft.giftcard_brand_code, offered)}
+    wrong = None if draft.giftcard_amount is None else wrong_amount(draft.giftcard_amount, brand)
+    return {"giftcard_amount": wrong} if wrong else {}
 
 
 @router.post(
@@ -84,16 +113,18 @@ def _examined(parts: Parts, body: MessageFields, wanted: MessageDraft) -> tuple[
     responses=errors(*BODY_ERRORS),
     summary="Save a message",
 )
-def create_message_template(body: NewMessageTemplate, who: MayWrite, tx: InTx, parts: Parts) -> Response:
+def create_message_template(
+    request: Request, body: NewMessageTemplate, who: MayWrite, tx: InTx, parts: Parts
+) -> Response:
     """What the type has no use for is ignored, and named in `X-Ignored-Fields`."""
-    draft, headers = _examined(parts, body, MessageDraft(type=body.type, name=body.name).changed(body.told()))
+    draft, headers = _examined(tx, parts, body, MessageDraft(type=body.type, name=body.name))
     home = templates.home_of(tx, who, body.sub_account_id)
     template = templates.insert_message_template(
         tx,
         draft.columns() | {"account_id": who.account_id, "sub_account_id": home},
         now=parts.clock(),
     )
-    return answer(shape(template), status=201, headers=headers)
+    return answer(shape(request, template), status=201, headers=headers)
 
 
 @router.get(
@@ -114,7 +145,7 @@ def list_message_templates(
     if sub_account_id is not None:
         require_sub_account(tx, sub_account_id)
     page = templates.list_message_templates(tx, asked, sub_account_id=sub_account_id, type=type)
-    return linked(request, page, shape)
+    return linked(request, page, partial(shape, request))
 
 
 @router.get(
@@ -124,9 +155,9 @@ def list_message_templates(
     dependencies=MAY_READ,
     summary="Read a saved message",
 )
-def read_message_template(template_id: TemplateId, tx: InTx) -> Response:
+def read_message_template(request: Request, template_id: TemplateId, tx: InTx) -> Response:
     """Null: not set, so that whoever sends decides."""
-    return answer(shape(templates.read_message_template(tx, id_in_path(template_id))))
+    return answer(shape(request, templates.read_message_template(tx, id_in_path(template_id))))
 
 
 @router.put(
@@ -136,16 +167,21 @@ def read_message_template(template_id: TemplateId, tx: InTx) -> Response:
     summary="Change a saved message",
 )
 def update_message_template(
-    template_id: TemplateId, body: MessageTemplateChanges, who: MayWrite, tx: InTx, parts: Parts
+    request: Request,
+    template_id: TemplateId,
+    body: MessageTemplateChanges,
+    who: MayWrite,
+    tx: InTx,
+    parts: Parts,
 ) -> Response:
     """What is not named stays, null clears. The whole must be right for its type afterwards."""
     before = templates.read_message_template(tx, id_in_path(template_id), locked=True)
-    draft, headers = _examined(parts, body, before.changed(body.told()))
+    draft, headers = _examined(tx, parts, body, before)
     changes = draft.columns()
     if "sub_account_id" in body.given():
         changes["sub_account_id"] = templates.home_of(tx, who, body.sub_account_id)
     template = templates.update_message_template(tx, before.id, changes, now=parts.clock())
-    return answer(shape(template), headers=headers)
+    return answer(shape(request, template), headers=headers)
 
 
 @router.delete(

@@ -33,10 +33,13 @@ from quillpost.orders import store
 from quillpost.orders.calls import Faults
 from quillpost.orders.editing import Changes, edit, new_words
 from quillpost.orders.replaying import resolve_again
+from quillpost.orders.wish import Gift
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Orders"])
 
 MayChange = Annotated[Caller, Depends(may("orders:write"))]
+
+CARD_STAYS = "The gift card that was chosen stays: cancel the order, and send another."
 
 
 class ChangedOrder(Body):
@@ -81,7 +84,8 @@ class Replay(Body):
 def change_order(
     request: Request, order_id: OrderId, body: ChangedOrder, who: MayChange, parts: Parts, unit: OneUnit
 ) -> Response:
-    """While it is `cancellable`: its message, schedule, metadata. Other words or times are priced again."""
+    """While it is `cancellable`: its message, schedule, metadata. Other words or times are priced again; a
+    gift card stays as it was chosen."""
     now, faults = parts.clock(), Faults()
     given = body.given()
     if "message" in given and not (body.message or "").strip():
@@ -95,6 +99,7 @@ def change_order(
     )
     with parts.db.transaction(tenant(who)) as tx:
         before = store.read_order(tx, id_in_path(order_id))
+    faults |= {name: [CARD_STAYS] for name in _other_card(before.gift, body)}
     if faults:
         raise Invalid(faults)
     world = parts.worlds[who.mode]
@@ -111,6 +116,24 @@ def change_order(
         now=parts.clock(),
     )
     return answer(order_read_shape(request, parts, order))
+
+
+def _other_card(gift: Gift | None, body: ChangedOrder) -> list[str]:
+    """Fields with which the caller wants another gift card. None of them is ours here, but it is about money:
+    that they are named as ignored would not do."""
+    if gift is None:
+        return []
+    kept = {
+        "giftcard_brand": gift.brand,
+        "giftcard_brand_code": gift.brand,
+        "giftcard_amount": gift.cents,
+        "giftcard_amount_in_cents": gift.cents,
+        "landing_page_url": gift.landing_page_url,
+    }
+    said = body.model_extra or {}
+    return [
+        name for name, value in kept.items() if said.get(name) is not None and str(said[name]) != str(value)
+    ]
 
 
 @router.post(

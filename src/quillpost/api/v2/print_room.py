@@ -22,6 +22,7 @@ from quillpost.fulfilment import marking, print_room
 from quillpost.fulfilment.rules import reference
 from quillpost.fulfilment.shown import (
     STATUSES,
+    BatchFile,
     BatchFilter,
     BatchShown,
     find_batch,
@@ -249,8 +250,8 @@ def read_shape(request: Request, parts: Parts, shown: BatchShown) -> dict[str, A
             "name": file.name,
             "size": file.size,
             "sha256": file.sha256,
-            "url": base_of(request)
-            + parts.shelf.path(f"batch-{shown.batch.id}/{file.name}", expires=expires),
+            "secret": file.is_secret,
+            "url": base_of(request) + _way_to(parts, shown.batch.id, file, expires=expires),
         }
         for file in shown.files
     ]
@@ -261,6 +262,13 @@ def read_shape(request: Request, parts: Parts, shown: BatchShown) -> dict[str, A
         "files": files,
         "statement": read_statement(parts.shelf.store, shown),
     }
+
+
+def _way_to(parts: Parts, batch_id: int, file: BatchFile, *, expires: datetime) -> str:
+    """A link for whoever has it; to a secret file the call that needs an operator's token, and is noted."""
+    if file.is_secret:
+        return f"{PREFIX}/print/batches/{batch_id}/files/{file.name}"
+    return parts.shelf.path(f"batch-{batch_id}/{file.name}", expires=expires)
 
 
 def _moment(at: datetime | None) -> str | None:

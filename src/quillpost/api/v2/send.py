@@ -14,11 +14,19 @@ from quillpost.api.needs import OneUnit, Parts, may
 from quillpost.api.route import PREFIX, V2Route
 from quillpost.api.v2.schemas.radius import RadiusPreview
 from quillpost.api.v2.schemas.send import EstimateResponse, PreviewResponse, SendResponse
-from quillpost.api.v2.send_body import SendBody, SendCard, SendLetter, SendPostcard
-from quillpost.api.v2.sending import carry_out, count, draft_of, show
+from quillpost.api.v2.send_body import SendBody, SendCard, SendGiftcard, SendLetter, SendPostcard
+from quillpost.api.v2.sending import carry_out, count, draft_of, show, too_few_cards
 from quillpost.api.v2.sending import estimate as estimated
 from quillpost.audience.rules import REPEATED, SAME_ADDRESS, SUPPRESSED
-from quillpost.orders.pieces import LETTER, MAGNACARD, NOTECARD, POSTCARD, WINDOWLESS_LETTER, Piece
+from quillpost.orders.pieces import (
+    GIFTCARD,
+    LETTER,
+    MAGNACARD,
+    NOTECARD,
+    POSTCARD,
+    WINDOWLESS_LETTER,
+    Piece,
+)
 from quillpost.orders.preparing import Draft
 from quillpost.pricing import credit
 
@@ -46,6 +54,20 @@ LETTER_EXAMPLES: Any = EXAMPLES | {
 }
 
 MaySend = Annotated[Caller, Depends(may("send:write"))]
+GIFT = {"giftcard_brand": "brindlewick", "giftcard_amount": 2500}
+GIFT_EXAMPLES: Any = {
+    "one": {"summary": "To one recipient", "value": EXAMPLE | GIFT},
+    "gated": {
+        "summary": "To a saved list, behind a page of yours",
+        "value": {
+            "mailing_list_ids": [7],
+            "message": "Hi %FIRST_NAME%, the first one is on us!",
+            **GIFT,
+            "landing_page_url": "https://example.com/welcome",
+        },
+    },
+}
+
 ReadBody = Callable[..., SendBody]
 
 
@@ -58,6 +80,10 @@ def letter_body(body: Annotated[SendLetter, Body(openapi_examples=LETTER_EXAMPLE
 
 
 def card_body(body: Annotated[SendCard, Body(openapi_examples=EXAMPLES)]) -> SendBody:
+    return body
+
+
+def giftcard_body(body: Annotated[SendGiftcard, Body(openapi_examples=GIFT_EXAMPLES)]) -> SendBody:
     return body
 
 
@@ -75,6 +101,7 @@ OFFERS = (
     Offer(LETTER, "a letter in a windowed envelope", SendLetter, letter_body),
     Offer(WINDOWLESS_LETTER, "a letter in a closed envelope", SendLetter, letter_body),
     Offer(NOTECARD, "a folded notecard in an envelope", SendCard, card_body),
+    Offer(GIFTCARD, "a gift card in a folded card", SendGiftcard, giftcard_body),
     Offer(MAGNACARD, "a magnet card", SendCard, card_body),
 )
 
@@ -144,7 +171,7 @@ for each in OFFERS:
 def _estimate(draft: Draft, who: Caller, parts: Parts) -> dict[str, Any]:
     found, unit_price = estimated(draft, who, parts)
     leads_fee = draft.found.cents if draft.found is not None else 0
-    cents, unpaid = found.cents + leads_fee, []
+    cents, unpaid = found.cents + leads_fee + found.gift_total, []
     if parts.worlds[who.mode].needs_credit:
         with parts.db.transaction(tenant(who)) as tx:
             has = credit.credit(tx, who.mode)
@@ -159,8 +186,9 @@ def _estimate(draft: Draft, who: Caller, parts: Parts) -> dict[str, Any]:
             "undeliverable": found.undeliverable,
             "unit_price": unit_price,
             "leads_fee": leads_fee,
+            "giftcard_total": found.gift_total,
             "authorization_total": cents,
             "test_mode": who.is_testing,
-            "warnings": draft.warnings + found.warnings + unpaid,
+            "warnings": draft.warnings + found.warnings + too_few_cards(draft, found) + unpaid,
         },
     }

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AliasChoices, BeforeValidator, Field
 
 from quillpost.api.bodies import DIGITS, NULL_IS_LEFT_OUT, Body, Flag, FormText, Id, Switch, Text, Whole, said
+from quillpost.api.v2.giftcard_fields import OLD_AMOUNT, Amount, OldAmount, wrong_old_amount
 from quillpost.api.v2.inline_recipients import InlineRecipient, ignored_in_recipients
 from quillpost.api.v2.notified import Notified
 from quillpost.api.v2.radius_body import RadiusOfSend, ignored_in_radius
@@ -287,6 +288,47 @@ class SendLetter(SendBody):
         return {
             "additional_pages_url": said(self.additional_pages_url),
             "pdf_only_url": said(self.pdf_only_url),
+        }
+
+
+class SendGiftcard(SendBody):
+    """A folded card with a gift card inside to everyone in the audience."""
+
+    giftcard_brand: Text | None = Field(
+        None,
+        max_length=LONGEST,
+        validation_alias=AliasChoices("giftcard_brand", "giftcard_brand_code"),
+        description="The brand_code of one of GET /giftcard-brands; required unless the message template has"
+        " one.",
+        examples=["brindlewick"],
+    )
+    giftcard_amount: Amount | None = Field(
+        None,
+        description="What each card is worth, in cents, of the brand's available_amounts; required unless the"
+        " message template says.",
+        examples=[2500],
+    )
+    giftcard_amount_in_cents: OldAmount = None
+    landing_page_url: Text | None = Field(
+        None,
+        max_length=LONGEST_URL,
+        description="A page that recipients must visit before they see their card's code.",
+        examples=["https://example.com/welcome"],
+    )
+
+    def call(self, piece: Piece, limits: Limits, *, now: datetime) -> tuple[Call, Faults]:
+        call, faults = super().call(piece, limits, now=now)
+        old = self.giftcard_amount_in_cents
+        if wrong := wrong_old_amount(old, self.giftcard_amount, is_taken=limits.legacy_fields):
+            faults[OLD_AMOUNT] = [wrong]
+        return call, faults
+
+    def of_its_own(self) -> dict[str, Any]:
+        old = self.giftcard_amount_in_cents
+        return {
+            "giftcard_brand": said(self.giftcard_brand),
+            "giftcard_amount": old if self.giftcard_amount is None else self.giftcard_amount,
+            "landing_page_url": said(self.landing_page_url),
         }
 
 

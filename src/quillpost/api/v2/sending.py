@@ -15,6 +15,7 @@ from quillpost.api.v2.send_body import SendBody
 from quillpost.api.v2.shapes import base_of, inline_shape, send_shape
 from quillpost.audience.rules import Person
 from quillpost.composition.words.variables import compile_text
+from quillpost.fulfilment import gift_stock
 from quillpost.leads.finding import Find, PassedOver, find
 from quillpost.orders import previewing, sending
 from quillpost.orders.calls import Faults
@@ -44,6 +45,8 @@ def draft_resolved(resolved: Resolved, faults: Faults, who: Caller, parts: Parts
     )
     found = _found(wish, who, parts)
     draft = _prepared(resolved, wish, people, found, who, parts)
+    if wish.gift is not None:
+        draft = replace(draft, cards_left=gift_stock.left_for(parts.press, who.mode, wish.gift))
     if found is None:
         return draft
     # Which creative it is, is known when its pictures are at hand; it is rare that somebody had it just now.
@@ -53,7 +56,8 @@ def draft_resolved(resolved: Resolved, faults: Faults, who: Caller, parts: Parts
         is_new_to_all = not repeats(tx, found.people)
     if is_new_to_all:
         return draft
-    return _prepared(resolved, wish, people, _found(wish, who, parts, repeats=repeats), who, parts)
+    others = _found(wish, who, parts, repeats=repeats)
+    return replace(_prepared(resolved, wish, people, others, who, parts), cards_left=draft.cards_left)
 
 
 def _prepared(
@@ -108,10 +112,18 @@ def count(draft: Draft, who: Caller, parts: Parts) -> Response:
         "count": len(draft.found.people),
         "leads_fee": draft.found.cents,
         "unit_price": unit_price,
-        "estimated_total": reached.cents + draft.found.cents,
+        "estimated_total": reached.cents + draft.found.cents + reached.gift_total,
     }
     shown = {"success": True, "code": 200, "message": "OK", "data": data}
-    return answer(shown, headers=warning_header(draft.warnings + reached.warnings))
+    warnings = draft.warnings + reached.warnings + too_few_cards(draft, reached)
+    return answer(shown, headers=warning_header(warnings))
+
+
+def too_few_cards(draft: Draft, reached: Audience) -> list[str]:
+    """What its sender is told of gift cards that are not there. No order keeps it: more may be loaded before
+    its review ends, which looks again."""
+    gift = draft.wish.gift
+    return gift_stock.too_few(gift, reached.pieces, draft.cards_left) if gift else []
 
 
 def carry_out(request: Request, draft: Draft, who: Caller, parts: Parts, unit: Unit) -> Response:
@@ -145,7 +157,7 @@ def place(request: Request, draft: Draft, files: Files, who: Caller, parts: Part
         recipients=[inline_shape(person) for person in found.people],
         sub_account=read_sub_account(unit.tx, order.sub_account_id),
     )
-    return answer(shown, headers=warning_header(order.warnings))
+    return answer(shown, headers=warning_header(order.warnings + too_few_cards(draft, found)))
 
 
 def show(

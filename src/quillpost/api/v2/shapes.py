@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
+from urllib.parse import quote
 
 from fastapi import Request
 
@@ -17,6 +18,7 @@ from quillpost.orders.records import Item, Order
 from quillpost.orders.rules import ItemStatus
 from quillpost.orders.search import Found
 from quillpost.orders.stats import Totals
+from quillpost.orders.wish import Gift
 from quillpost.parts import Parts
 
 PROOF_LINK = timedelta(days=7)
@@ -110,10 +112,7 @@ def send_shape(
         "font_size": order.font_size,
         "qrcode_url": order.qrcode_url,
         "custom_background_url": order.background_url,
-        "giftcard_brand": None,
-        "giftcard_image": None,
-        "giftcard_amount": None,
-        "giftcard_brand_longname": "",
+        **gift_shape(base_of(request), order.gift),
         "status": order.status.value,
         "display_status": order.status.display,
         "display_trigger": "API" if order.method == "api" else order.method,
@@ -124,6 +123,21 @@ def send_shape(
         "updated_at": plain_time(order.updated_at),
         "recipients": list(recipients),
     }
+
+
+def gift_shape(base: str, gift: Gift | None) -> dict[str, Any]:
+    """What each piece of an order brings, as the answer to a send says it."""
+    return {
+        "giftcard_brand": gift.brand if gift else None,
+        "giftcard_image": brand_image(base, gift.brand) if gift else None,
+        "giftcard_amount": gift.cents if gift else None,
+        "giftcard_brand_longname": gift.title if gift else "",
+    }
+
+
+def brand_image(base: str, code: str) -> str:
+    """Where the catalogue's picture of a brand is."""
+    return f"{base}/giftcards/{quote(code, safe='')}.png"
 
 
 def inline_shape(person: Person) -> dict[str, str | None]:
@@ -160,9 +174,16 @@ def item_shape(item: Item) -> dict[str, Any]:
         "scans": item.scans,
         "failure": item.failure,
         "recipient": recipient_shape(item),
-        "giftcard": None,
+        "giftcard": card_shape(item),
         "created_at": iso(item.created_at),
     }
+
+
+def card_shape(item: Item) -> dict[str, Any] | None:
+    """The card that a piece brings, once it is issued; never what it is redeemed with."""
+    if item.giftcard_brand is None:
+        return None
+    return {"brand": item.giftcard_brand, "amount": item.gift_cents}
 
 
 def item_read_shape(item: Item, steps: Sequence[Step]) -> dict[str, Any]:

@@ -10,6 +10,10 @@ ItemStatusName = Literal[
     "Processing", "Printed", "In Transit", "In Local Area", "Processed for Delivery", "Delivered",
     "Re-routed", "Returned to Sender", "Failed",
 ]  # fmt: skip
+CardEventName = Literal[
+    "Gift card issued", "Gift card opened", "Gift card landing page visited", "Gift card claimed",
+    "Gift card reported", "Gift card voided",
+]  # fmt: skip
 
 ORDER: dict[str, Any] = {
     "id": 1001,
@@ -70,6 +74,16 @@ EVENTS: list[dict[str, Any]] = [
     | {"place": "Austin, TX 78701"},
 ]
 READ: dict[str, Any] = {"order_id": 1001, "delivery_inferred": False, "events": EVENTS}
+CARD_EVENTS: list[dict[str, Any]] = [
+    {"status": "Gift card issued", "previous_status": None, "at": "2026-05-01T11:00:00Z"} | SAID,
+    {"status": "Gift card voided", "previous_status": None, "at": "2026-05-09T10:12:00Z"}
+    | SAID
+    | {"reason": "Lost in the mail"},
+]
+VOIDED: dict[str, Any] = {
+    "events": [EVENTS[0], CARD_EVENTS[0], *EVENTS[1:], CARD_EVENTS[1]],
+    "reissued_as": 1002,
+}
 STATS: dict[str, Any] = {
     "processing": 0,
     "printed": 0,
@@ -218,11 +232,15 @@ class ItemPage(BaseModel):
 
 
 class ItemEvent(BaseModel):
-    status: ItemStatusName
-    previous_status: ItemStatusName | None
+    status: ItemStatusName | CardEventName
+    previous_status: ItemStatusName | None = Field(
+        description="Null at first, and of what became of the gift card: the piece is where it was."
+    )
     at: Moment = Field(description="When it happened, or when the carrier saw the piece.")
     place: str | None = Field(description="Where the carrier saw it.")
-    reason: str | None = Field(description="Why it failed, came back or was forwarded.")
+    reason: str | None = Field(
+        description="Why it failed, came back or was forwarded; what was reported, or why a card is void."
+    )
     inferred: bool = Field(description="A delivery that nobody saw: it is taken for granted after some days.")
 
 
@@ -231,7 +249,15 @@ class ItemRead(ItemShape):
 
     order_id: int
     delivery_inferred: bool = Field(description="Nobody saw the delivery; see `events`.")
-    events: list[ItemEvent] = Field(description="Where the piece has been, oldest first.")
+    events: list[ItemEvent] = Field(
+        description="Where the piece has been, and what became of its gift card, oldest first."
+    )
+
+
+class ItemInvalidated(ItemRead):
+    model_config = ConfigDict(json_schema_extra={"examples": [ITEM | READ | VOIDED]})
+
+    reissued_as: int | None = Field(description="The order that brings another card in its place.")
 
 
 class FoundItem(ItemShape):

@@ -52,6 +52,7 @@ BATCH_READ: dict[str, Any] = BATCH | {
             "name": "print.pdf",
             "size": 48213,
             "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+            "secret": False,
             "url": "https://mail.example.com/files/5f3c9b1a",
         }
     ],
@@ -118,7 +119,10 @@ class BatchFile(BaseModel):
     name: str
     size: int = Field(description="In bytes.")
     sha256: str
-    url: str = Field(description="A link that opens it without a token, for a day.")
+    secret: bool = Field(description="Whether it holds what gift cards are claimed with.")
+    url: str = Field(
+        description="A link that opens it without a token, for a day; of a secret file the call for it."
+    )
 
 
 class Serials(BaseModel):

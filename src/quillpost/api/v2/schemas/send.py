@@ -142,6 +142,7 @@ ESTIMATED: JsonDict = {
         "undeliverable": 0,
         "unit_price": 109,
         "leads_fee": 0,
+        "giftcard_total": 0,
         "authorization_total": 10682,
         "test_mode": True,
         "warnings": [],
@@ -157,6 +158,7 @@ class Estimate(BaseModel):
     undeliverable: int = Field(description="Without an address, or where we do not deliver.")
     unit_price: Money
     leads_fee: Money
+    giftcard_total: int = Field(description="What all the gift cards are worth, in cents.")
     authorization_total: Money
     test_mode: bool
     warnings: list[str]

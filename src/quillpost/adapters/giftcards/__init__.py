@@ -1,0 +1,1 @@
+"""Who issues gift cards."""

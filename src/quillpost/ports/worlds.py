@@ -1,0 +1,39 @@
+"""The outside as one mode sees it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, time, timedelta, tzinfo
+
+from quillpost.ports.carriers import CarrierFeed
+from quillpost.ports.printing import PrintPartner
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """The outside as one mode sees it: test orders ride a simulated printer and carrier on a fast clock.
+
+    `gaps` names what is missing before anything may reach paper; an order that finds gaps is paused.
+    `mailer_id` is the postal service's number for us, `indicia` the postage mark by class of mail,
+    `service_types` the code that a barcode begins with, by class too, `partner` who the printer is. Pieces
+    are pooled at the time of day that `cutoff` is in `zone`; without one, at once. A delivery is inferred so
+    long after a piece was processed for it, or last seen at all; without a time, never. A re-routed piece
+    that is not seen again for `reroute_ends` stays so. Where it `needs_credit`, an account's credit must
+    cover its orders.
+    """
+
+    mode: str
+    printer: PrintPartner
+    carrier: CarrierFeed
+    review: timedelta
+    poll_every: timedelta
+    mailer_id: str
+    indicia: Mapping[str, tuple[str, ...]]
+    service_types: Mapping[str, str]
+    partner: str = ""
+    gaps: tuple[str, ...] = ()
+    cutoff: time | None = None
+    zone: tzinfo = UTC
+    infer_after: timedelta | None = None
+    infer_unseen_after: timedelta | None = None
+    reroute_ends: timedelta = timedelta(days=30)
+    needs_credit: bool = False

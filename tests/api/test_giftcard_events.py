@@ -1,0 +1,55 @@
+"""What the sender of a gift card reads of its life, among what is told of its piece."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+from gifted import claim_of, end_review_of, issue, move, pieces_of, send_gifts
+
+from makers import Account, Clock
+from quillpost.giftcards import claiming
+from quillpost.kit.times import iso
+from quillpost.orders.rules import ItemStatus
+from quillpost.parts import Parts
+
+S = ItemStatus
+
+
+def test_an_item_tells_its_card_s_life_among_its_own(owner: Account, parts: Parts, clock: Clock) -> None:
+    begun = clock.now()
+    order_id = send_gifts(owner, landing_page_url="https://shop.example.com/hello")
+    end_review_of(parts, order_id)
+    pieces = pieces_of(parts, order_id)
+
+    def later(deed: Callable[[], object]) -> None:
+        clock.advance(minutes=1)
+        deed()
+
+    def with_claim(deed: Callable[..., object], *args: Any) -> Callable[[], None]:
+        def do() -> None:
+            with parts.db.work() as tx:
+                deed(tx, *args, now=parts.clock())
+
+        return do
+
+    later(lambda: issue(parts, pieces))
+    later(lambda: move(parts, pieces, S.PRINTED))
+    code = claim_of(parts, pieces[0])
+    later(with_claim(lambda tx, now: claiming.look(tx, code, notes=True, now=now)))
+    later(lambda: move(parts, pieces, S.IN_TRANSIT))
+    later(with_claim(claiming.visit, code))
+    later(with_claim(claiming.claim_card, parts.sealer, code))
+    later(with_claim(claiming.report, code, "broken"))
+    events = owner.get(f"/order-items/{pieces[0]}").json()["events"]
+    assert [(one["status"], one["previous_status"], one["reason"]) for one in events] == [
+        ("Processing", None, None),
+        ("Gift card issued", None, None),
+        ("Printed", "Processing", "so it went"),
+        ("Gift card opened", None, None),
+        ("In Transit", "Printed", "so it went"),
+        ("Gift card landing page visited", None, None),
+        ("Gift card claimed", None, None),
+        ("Gift card reported", None, "The code does not work"),
+    ]
+    assert [one["at"] for one in events] == [iso(begun + timedelta(minutes=n)) for n in range(8)]
+    assert all(set(one) == set(events[0]) for one in events)

@@ -1,0 +1,352 @@
+"""`quillpost giftcards`: the catalogue, an operator's own cards, and what became of those that were sent."""
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from gifted import VALUE, claim_of, issued, move, send_gifts
+from operator_commands import Outcome, Quillpost
+
+from direct import TestClient
+from makers import Account, Clock, make_account, people
+from quillpost import wiring
+from quillpost.accounts import service
+from quillpost.accounts.audit import read_log
+from quillpost.cli.findings import Finding
+from quillpost.cli.giftcard_checks import check_cards
+from quillpost.database import dump
+from quillpost.database.giftcard_tables import giftcard_brands, giftcard_stock, giftcards
+from quillpost.giftcards import stocking, vault
+from quillpost.kit.errors import NotReady
+from quillpost.kit.sealing import Sealer
+from quillpost.orders.rules import ItemStatus
+from quillpost.parts import Parts
+
+BRAND, OTHER = "brindlewick", "inkwell-otter"
+CARDS = f"""Brand,Amount,Code,PIN,URL,Expires_on
+{BRAND},25.00,HUSH-1,0001,,2099-12-31
+{BRAND},$25,HUSH-2,,,
+
+{BRAND},5,,,https://cards.example/HUSH-3,
+{BRAND},25.00,hush 1,0001,,2099-12-31
+{OTHER},25.00,HUSH1,0001,,2099-12-31
+"""
+
+RETURN = {"return_address": "1 Elm St, Austin, TX 78702"}
+
+Run = Callable[..., Outcome]
+
+
+@pytest.fixture
+def run(quillpost: Quillpost, parts: Parts, conninfo: str, tmp_path: Path) -> Run:
+    """The command, beside a service with the same home."""
+
+    def giftcards(*words: object, **settings: object) -> Outcome:
+        return quillpost("giftcards", *words, home=tmp_path / "home", database_url=conninfo, **settings)
+
+    return giftcards
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "cards.csv"
+    path.write_text(CARDS, encoding="utf-8-sig")
+    return path
+
+
+def open_operator(parts: Parts) -> int:
+    with parts.db.work() as tx:
+        return service.open_account(
+            tx, email="op@example.com", name="Op", is_operator=True, now=parts.clock()
+        )
+
+
+def test_a_file_is_loaded_once_and_counted(run: Run, parts: Parts, file: Path) -> None:
+    operator = open_operator(parts)
+    first, second = run("load", file), run("load", file)
+    assert first.out == "cards.csv: 3 cards loaded, 2 cards passed over as known.\n", first.err
+    assert second.out == "cards.csv: 0 cards loaded, 5 cards passed over as known.\n"
+    with parts.db.work() as tx:
+        rows = tx.execute(sa.select(giftcard_stock).order_by(giftcard_stock.c.id)).all()
+        noted = [(line.act, line.about) for line in read_log(tx, operator)]
+    assert [(row.brand, row.cents) for row in rows] == [(BRAND, 2_500), (BRAND, 2_500), (BRAND, 500)]
+    assert {(row.mode, row.source) for row in rows} == {("live", "cards.csv")}
+    cards = [
+        vault.open_card(parts.sealer, vault.stock_context(row.id), bytes(row.card_sealed)) for row in rows
+    ]
+    assert [(card.code, card.pin, card.url) for card in cards] == [
+        ("HUSH-1", "0001", None), ("HUSH-2", None, None), (None, None, "https://cards.example/HUSH-3"),
+    ]  # fmt: skip
+    assert [card.expires_on for card in cards] == [row.expires_on for row in rows]
+    assert noted == [("stock.loaded", {"name": "cards.csv", "count": 3})], "the second has changed nothing"
+    assert "HUSH" not in repr(rows) + repr(noted) + first.out + first.err
+    shelves = json.loads(run("stock", "--json").out)
+    none = {"brand": BRAND, "expiring": 0, "taken": 0, "set_aside": 0}
+    assert shelves == [
+        none | {"cents": 500, "free": 1, "first_expires_on": None},
+        none | {"cents": 2_500, "free": 2, "first_expires_on": "2099-12-31"},
+    ]
+    assert "$25.00" in run("stock").out
+
+
+def test_cards_that_a_restore_has_set_aside_are_given_once_they_are_released(
+    run: Run, parts: Parts, file: Path, conninfo: str
+) -> None:
+    operator = open_operator(parts)
+    run("load", file)
+    dump.pass_by_given_out(conninfo)
+    counts = [(shelf["free"], shelf["set_aside"]) for shelf in json.loads(run("stock", "--json").out)]
+    assert counts == [(0, 1), (0, 2)]
+    assert run("release-stock", "--brand", "nobody").is_one_sentence()
+    assert run("release-stock", "--brand", OTHER).out == "0 cards released.\n"
+    assert run("release-stock").out == "3 cards released.\n"
+    counts = [(shelf["free"], shelf["set_aside"]) for shelf in json.loads(run("stock", "--json").out)]
+    assert counts == [(1, 0), (2, 0)]
+    with parts.db.work() as tx:
+        noted = [(line.act, line.about) for line in read_log(tx, operator)]
+    assert noted[0] == ("stock.released", {"name": "all brands", "count": 3})
+    assert len(noted) == 2, "what frees nothing is not noted"
+
+
+def test_one_wrong_row_and_nothing_is_loaded_and_every_wrong_row_is_named(
+    run: Run, parts: Parts, file: Path
+) -> None:
+    soon = datetime.now(UTC).date() + timedelta(days=5)
+    wrong = [
+        "HUSH-9,25.00,HUSH-10,,,",
+        f"{BRAND},HUSH-11,HUSH-12,,,",
+        f"{BRAND},26.00,HUSH-13,,,",
+        f"{BRAND},25.00,,,,",
+        f"{BRAND},25.00,HUSH\x0014,,,",
+        f"{BRAND},25.00,,,http://HUSH-15,",
+        f"{BRAND},25.00,HUSH-16,,,HUSH-17",
+        f"{BRAND},25.00,HUSH-18,,,{soon}",
+        f"{BRAND},25.00,HUSH-19",
+        *[f"{BRAND},HUSH-20,HUSH-21,,,"] * stocking.MOST_FAULTS,
+    ]
+    file.write_text(CARDS + "\n".join(wrong))
+    done = run("load", file)
+    said = done.err.splitlines()
+    assert (done.code, done.out) == (1, "")
+    assert [line.partition(":")[0] for line in said[:9]] == [f"line {n}" for n in range(8, 17)]
+    whys = (
+        "no such brand",
+        "dollars",
+        "$5.00",
+        "neither",
+        "one line",
+        "https://",
+        "a day",
+        "soon",
+        "columns",
+    )
+    assert [why for why, line in zip(whys, said[:9], strict=True) if why not in line] == []
+    assert len(said) == stocking.MOST_FAULTS + 2
+    assert said[-2] == "and 9 more"
+    told, _, brands = said[-1].partition(" The brands are ")
+    assert told.endswith("cards.csv was not loaded: 59 of its rows are wrong.")
+    assert {BRAND, OTHER} < set(brands.rstrip(".").split(", "))
+    assert done.err.count(OTHER) == 1
+    assert "HUSH" not in done.err
+    with parts.db.work() as tx:
+        assert tx.execute(sa.select(giftcard_stock)).all() == []
+    assert "There are no cards" in run("stock").out
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (b"", "The file is empty."),
+        (b"\n ,\n", "The file is empty."),
+        (b"brand;amount;code\n", "separated by commas"),
+        (b"brand\tamount\tcode\n", "separated by commas"),
+        (b"brand,amount,HUSH\n", "a column that we do not know (from the left: 3): name them brand,"),
+        (b"Brand,Value,Code,HUSH\n", "2 columns that we do not know (from the left: 2, 4)"),
+        (b"brand,amount,amount_cents,code\n", "needs one of the columns"),
+        (b"brand,amount,pin\n", "code or url"),
+        (b"amount,code\n", "needs the columns brand"),
+        (b"brand,amount,code,code\n", "twice"),
+        (b'brand,amount,code\nx,1,"HUSH"HUSH\n', "no CSV in UTF-8"),
+        (b"brand,amount,code\nx,1,HUSH\xff\n", "no CSV in UTF-8"),
+    ],
+)
+def test_what_is_no_file_of_cards_is_one_sentence(run: Run, file: Path, text: bytes, why: str) -> None:
+    file.write_bytes(text)
+    done = run("load", file)
+    assert done.is_one_sentence(), done.err
+    assert why in done.err
+    assert "HUSH" not in done.err
+
+
+def test_amounts_may_be_in_cents_and_a_file_must_be_there(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "cents.csv"
+    file.write_text(f"code,brand,amount_cents\nHUSH-1,{BRAND},2500\nHUSH-2,{BRAND},25.00\n")
+    wrong = run("load", file).err
+    assert "line 3: amount_cents must be whole cents" in wrong
+    assert wrong.endswith("cents.csv was not loaded: 1 of its rows is wrong.\n")
+    file.write_text(f"code,brand,amount_cents\nHUSH-1,{BRAND},2500\n")
+    assert run("load", file).out == "cents.csv: 1 card loaded.\n"
+    assert run("load", tmp_path / "missing.csv").is_one_sentence()
+
+
+def test_many_cards_are_loaded_in_pieces_and_opened_with_the_right_key_alone(
+    parts: Parts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stocking, "ROWS_AT_ONCE", 10)
+    rows = [f"{BRAND},25.00,HUSH-{n % 45}" for n in range(50)]
+    file = tmp_path / "many.csv"
+    file.write_text("\n".join(["brand,amount,code", *rows]))
+    done = stocking.load(parts.db, parts.sealer, file, now=parts.clock())
+    assert (done.added, done.known) == (45, 5)
+    again = stocking.load(parts.db, parts.sealer, file, now=parts.clock())
+    assert (again.added, again.known) == (0, 50)
+    stranger = Sealer({"1": b"x" * 32}, "1")
+    with pytest.raises(NotReady, match="cannot be opened"):
+        stocking.load(parts.db, stranger, file, now=parts.clock())
+
+
+def test_brands_are_added_changed_and_retired(run: Run, parts: Parts) -> None:
+    with parts.db.work() as tx:
+        operator = service.open_account(
+            tx, email="op@example.com", name="Op", is_operator=True, now=parts.clock()
+        )
+    for missing in ("--title", "--group", "--amounts"):
+        given = {"--title": "River", "--group": "food", "--amounts": "1000"}
+        del given[missing]
+        refused = run("brand", "river-cafe", *(word for pair in given.items() for word in pair))
+        assert (refused.is_one_sentence(), missing in refused.err) == (True, True), refused
+    words = ("--title", "River [Cafe]", "--group", "food", "--amounts", "2500,1000", "--color", "#AABBCC")
+    assert run("brand", "river-cafe", *words).out == "river-cafe is new: $10.00, $25.00.\n"
+    assert run("brand", "river-cafe", "--issuer-code", "OKMH").out.startswith("river-cafe is changed")
+    assert run("brand", "river-cafe", "--issuer-code", "OKMH").out.startswith("river-cafe is as it was")
+    [brand] = [each for each in json.loads(run("brands", "--json").out) if each["code"] == "river-cafe"]
+    assert brand == {
+        "code": "river-cafe", "title": "River [Cafe]", "section": "food", "amounts": [1_000, 2_500],
+        "accent": "#aabbcc", "issuer_code": "OKMH", "is_offered": True,
+    }  # fmt: skip
+    assert "River [Cafe]" in run("brands").out
+    for wrong in (("--amounts", "ten"), ("--group", "HUSH"), ("--color", "red"), ("--amounts", "0")):
+        refused = run("brand", "river-cafe", *wrong)
+        assert (refused.is_one_sentence(), wrong[0] in refused.err) == (True, True), refused
+    assert "BRAND: Up to 64 small letters" in run("brand", "River", *words).err
+    assert run("retire", "river-cafe").out == "river-cafe is offered no more.\n"
+    assert "river-cafe" in run("retire", "river-cafe").out
+    assert run("retire", "nobody").is_one_sentence()
+    with parts.db.work() as tx:
+        acts = [line.act for line in read_log(tx, operator)]
+    assert acts == ["brand.retired", "brand.changed", "brand.changed"]
+    [brand] = [each for each in json.loads(run("brands", "--json").out) if each["code"] == "river-cafe"]
+    assert brand["is_offered"] is False
+
+
+def test_on_a_terminal_of_80_letters_nothing_that_is_to_be_typed_is_cut(
+    run: Run, parts: Parts, owner: Account, file: Path
+) -> None:
+    long = "a-brand-with-the-longest-code-that-any-brand-may-ever-have-as-it"
+    assert len(long) == 64
+    run("brand", "anywhere-and-back", "--issuer-code", "OKMHM2X2OHYV")
+    run("load", file)
+    brands = json.loads(run("brands", "--json").out)
+    shown, stock = run("brands", columns=80).out, run("stock", columns=80).out
+    assert {"OKMHM2X2OHYV", *(brand["code"] for brand in brands)} <= set(shown.split())
+    amounts = [f"${cents / 100:,.2f}" for brand in brands for cents in brand["amounts"]]
+    assert sorted(word.rstrip(",") for word in shown.split() if word.startswith("$")) == sorted(amounts)
+    assert {BRAND, "$25.00", "$5.00", "2099-12-31"} <= set(stock.split())
+
+    _, void, reported = issued(parts, send_gifts(owner, recipients=people(3)))
+    move(parts, [void], ItemStatus.FAILED)
+    with parts.db.work() as tx:
+        complaint = {"reported_at": parts.clock(), "report": "It was lost or stolen, says whoever has it"}
+        tx.execute(sa.update(giftcards).where(giftcards.c.item_id == reported).values(complaint))
+    cards = run("list", "--mode", "test", columns=80).out
+    assert {BRAND, "$25.00", "issued", "void", "sandbox", str(void), "stolen,"} <= set(cards.split())
+
+    run("brand", long, "--title", "x" * 60, "--group", "food", "--amounts", "1000000")
+    everything = shown + stock + cards + run("brands", columns=80).out
+    assert "…" not in everything
+    assert max(map(len, everything.splitlines())) <= 80
+
+
+def test_cards_of_pieces_are_listed_without_what_they_are_redeemed_with(
+    run: Run, parts: Parts, owner: Account
+) -> None:
+    assert run("list", "--mode", "test").out == "There are no such cards.\n"
+    good, void, reported = issued(parts, send_gifts(owner, recipients=people(3)))
+    move(parts, [void], ItemStatus.FAILED)
+    with parts.db.work() as tx:
+        complaint = {"reported_at": parts.clock(), "report": "It is [worn] off"}
+        tx.execute(sa.update(giftcards).where(giftcards.c.item_id == reported).values(complaint))
+
+    def listed(*words: str) -> list[int]:
+        return [card["item_id"] for card in json.loads(run("list", "--mode", "test", "--json", *words).out)]
+
+    assert listed() == [reported, void, good]
+    assert listed("--void") == [void]
+    assert listed("--reported") == listed("--reported", "--unclaimed") == [reported]
+    assert listed("--unclaimed") == [reported, good]
+    assert listed("--most", "1") == [reported]
+    assert listed("--mode", "live") == []
+    shown = run("list", "--mode", "test").out
+    assert all(note in shown for note in ("It is [worn] off", "The piece failed", "$25.00", "sandbox"))
+    everything = shown + run("list", "--mode", "test", "--json").out
+    with parts.db.work() as tx:
+        sealed = tx.execute(sa.select(giftcards.c.item_id, giftcards.c.card_sealed)).all()
+    for row in sealed:
+        card = vault.open_card(parts.sealer, vault.card_context(row.item_id), bytes(row.card_sealed))
+        assert card.code is not None
+        assert card.code not in everything
+        assert claim_of(parts, row.item_id) not in everything
+
+
+def findings(parts: Parts, **settings: object) -> dict[str, Finding]:
+    chosen = wiring.Settings.model_validate(settings)
+    with parts.db.work() as tx:
+        return {found.subject: found for found in check_cards(tx, chosen, now=parts.clock())}
+
+
+def test_the_doctor_tells_of_cards_that_pieces_wait_for(
+    parts: Parts, http: TestClient, tmp_path: Path
+) -> None:
+    assert findings(parts)["gift card stock"].verdict == "ok"
+    sender = make_account(parts, http, "live@example.com", mode="live")
+    send_gifts(sender, recipients=people(2), **RETURN)
+    short = findings(parts)["gift card stock"]
+    assert (short.verdict, "brindlewick over $25.00: 2" in short.what) == ("warning", True)
+    assert "quillpost giftcards load" in short.advice
+    assert findings(parts, giftcards="tremendous:https://host")["gift card stock"].verdict == "ok"
+    file = tmp_path / "cards.csv"
+    file.write_text(f"brand,amount_cents,code\n{BRAND},{VALUE},HUSH-1\n{BRAND},{VALUE},HUSH-2\n")
+    stocking.load(parts.db, parts.sealer, file, now=parts.clock())
+    assert findings(parts)["gift card stock"].verdict == "ok"
+
+
+def test_the_doctor_names_brands_that_live_mail_cannot_bring(parts: Parts, tmp_path: Path) -> None:
+    def told(**settings: object) -> str:
+        return findings(parts, **settings)["gift card brands"].what
+
+    house, offered = {"giftcards": "tremendous:https://host"}, [BRAND, "pomberry"]
+    assert told().startswith("of 20 of the 20 that are offered no card is free. First anywhere-and-back, ")
+    file = tmp_path / "cards.csv"
+    file.write_text(f"brand,amount_cents,code\n{BRAND},{VALUE},HUSH-1\n")
+    stocking.load(parts.db, parts.sealer, file, now=parts.clock())
+    with parts.db.work() as tx:
+        tx.execute(sa.update(giftcard_brands).values(is_offered=giftcard_brands.c.code.in_(offered)))
+    assert told() == "of 1 of the 2 that are offered no card is free. First pomberry"
+    assert told(**house).startswith("of 2 of the 2 that are offered no issuer code is known.")
+    with parts.db.work() as tx:
+        tx.execute(sa.update(giftcard_brands).values(issuer_code="OKMHM2X2OHYV"))
+    assert told(**house) == "2 offered, and live mail can bring each"
+
+
+def test_the_doctor_tells_of_void_cards_that_were_not_given_back(
+    parts: Parts, owner: Account, clock: Clock
+) -> None:
+    [piece] = issued(parts, send_gifts(owner))
+    move(parts, [piece], ItemStatus.FAILED)
+    assert "void gift cards" not in findings(parts)
+    clock.advance(hours=2)
+    found = findings(parts)["void gift cards"]
+    assert (found.verdict, found.what) == ("warning", "not given back yet: 1 of sandbox")

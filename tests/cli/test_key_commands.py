@@ -1,0 +1,252 @@
+"""Changing the key from the command line: at each moment it says what to do next."""
+
+import base64
+import gzip
+import io
+import json
+import os
+import stat
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import psycopg
+import pytest
+import sqlalchemy as sa
+from operator_commands import Outcome, Quillpost
+from sealed_files import sealed_file
+from structlog.testing import capture_logs
+
+from makers import Account, make_operator
+from quillpost.accounts.audit import read_log
+from quillpost.cli.findings import Finding
+from quillpost.cli.key_check import check_key
+from quillpost.cli.keys import Standing
+from quillpost.database import resealing
+from quillpost.database.event_tables import webhooks
+from quillpost.footing import warn_of_open_key
+from quillpost.fulfilment.batch_store import place_of
+from quillpost.kit.key_files import KeyFile
+from quillpost.kit.sealing import NAMELESS, Sealer, fingerprint
+from quillpost.parts import Parts
+from quillpost.webhooks.service import secret_context, unseal
+from quillpost.wiring import Settings
+
+Keys = Callable[..., Outcome]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def keys(quillpost: Quillpost, conninfo: str, home: Path) -> Keys:
+    """`quillpost keys` with these words, beside the running service."""
+    return lambda *words, **settings: quillpost("keys", *words, home=home, database_url=conninfo, **settings)
+
+
+@pytest.fixture
+def hook(owner: Account) -> int:
+    made = owner.post("/webhooks", {"url": "https://example.com/hook", "type": "*"})
+    return int(made.json()["id"])
+
+
+def given(*keys: bytes) -> str:
+    """As `QUILLPOST_SECRET_KEY` has them."""
+    return " ".join(base64.b64encode(key).decode() for key in keys)
+
+
+def secret_of(parts: Parts, hook: int, sealer: Sealer) -> str:
+    with parts.db.work() as tx:
+        sealed = tx.execute(sa.select(webhooks.c.secret_sealed).where(webhooks.c.id == hook)).scalar_one()
+    return unseal(sealer, hook, bytes(sealed))
+
+
+def test_a_key_in_the_file_is_changed_and_the_former_one_forgotten(
+    parts: Parts, owner: Account, hook: int, keys: Keys, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    operator = make_operator(parts, owner.http)
+    file = KeyFile(home / "secret.key")
+    [old] = file.read()
+    secret = secret_of(parts, hook, parts.sealer)
+    first = fingerprint(old)
+    shown = keys("list")
+    assert (shown.code, "`quillpost keys new`" in shown.out, f"{first} (current)" in shown.out) == (
+        0,
+        True,
+        True,
+    )
+
+    assert keys("new").code == 0
+    new, kept = file.read()
+    second = fingerprint(new)
+    assert kept == old
+    assert stat.S_IMODE(file.path.stat().st_mode) == 0o600
+    told = json.loads(keys("list", "--json").out)
+    assert (told["keys"], told["current"]) == ([second, first], second)
+    assert told["sealed"] == {"webhooks.secret_sealed": {first: 1}}
+    assert "keys reseal" in told["next"]
+
+    def refuses(word: str, why: str) -> None:
+        refused = keys("forget", word, "--yes")
+        assert (refused.is_one_sentence(), why in refused.err) == (True, True), refused
+
+    refuses(second, "is the current key")
+    refuses("0123", "There is no key")
+    refuses(first, "less than an hour ago")
+    let_an_hour_pass(file)
+    refuses(first, "may still need")
+
+    done = keys("reseal")
+    assert (done.code, done.out.startswith(f"1 value sealed anew under {second}")) == (0, True), done
+    assert f"keys forget {first}" in done.out
+    assert secret_of(parts, hook, Sealer.of([new])) == secret
+
+    monkeypatch.setattr(resealing, "LONGEST_WAIT", "50ms")
+    with parts.db.work() as tx:
+        tx.execute(sa.text("lock table batch_files in row exclusive mode"))
+        refuses(first, "writes to batch_files")
+    monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
+    asked = keys("forget", first)
+    assert (asked.code, len(file.read())) == (1, 2)
+    for what in ("unsubscribe", "links to files", "pages", "browsers", "receiver", "FILE.key"):
+        assert what in asked.out
+    assert keys("forget", first, "--yes").code == 0
+    assert file.read() == [new]
+    with parts.db.work() as tx:
+        noted = [(entry.act, entry.about) for entry in read_log(tx, operator.id)]
+    assert noted == [
+        ("key.forgotten", {"name": first}),
+        ("key.resealed", {"name": second, "how_many": 1}),
+        ("key.new", {"name": second}),
+    ]
+    assert not any(key.hex() in step.out + step.err for key in (old, new) for step in (shown, done, asked))
+
+
+def let_an_hour_pass(file: KeyFile) -> None:
+    """Since the keys were changed."""
+    then = file.changed_at - timedelta(hours=1)
+    os.utime(file.path, (then.timestamp(), then.timestamp()))
+
+
+def test_keys_in_the_environment_are_changed_by_hand(parts: Parts, hook: int, keys: Keys, home: Path) -> None:
+    [old] = KeyFile(home / "secret.key").read()
+    new = b"n" * 32
+    refused = keys("new", secret_key=given(old))
+    assert (refused.is_one_sentence(), "as the last" in refused.err) == (True, True)
+    done = keys("reseal", secret_key=given(new, old))
+    assert (done.code, "remove it there" in done.out) == (0, True)
+    assert secret_of(parts, hook, Sealer.of([new]))
+    may = keys("forget", fingerprint(old), secret_key=given(new, old))
+    assert (may.code, "remove it from QUILLPOST_SECRET_KEY" in may.out) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("ids", "sealed_under", "step"),
+    [
+        (("old",), "old", "as the last"),
+        (("old", "new"), "old", "make it the first"),
+        (("new", "old"), "old", "once every machine has been started anew"),
+        (("new", "old"), "new", "remove it there"),
+        (("new",), "new", "All is well"),
+        (("new",), "old", "bring the key old back"),
+    ],
+)
+def test_at_each_moment_the_next_step_with_keys_in_the_environment_is_told(
+    ids: tuple[str, ...], sealed_under: str, step: str
+) -> None:
+    assert step in Standing(ids, {"webhooks.secret_sealed": {sealed_under: 1}}, is_file=False).what_next()
+
+
+def test_a_key_that_is_gone_is_asked_for_and_no_other_made(hook: int, keys: Keys, home: Path) -> None:
+    (home / "secret.key").unlink()
+    refused = keys("list")
+    assert (refused.is_one_sentence(), "FILE.key" in refused.err) == (True, True), refused
+    assert not (home / "secret.key").exists()
+
+
+def test_a_key_that_others_may_read_is_told_at_every_start(parts: Parts, home: Path) -> None:
+    settings = Settings(home=home)
+    with capture_logs() as logs:
+        warn_of_open_key(settings)
+        assert logs == []
+        (home / "secret.key").chmod(0o644)
+        warn_of_open_key(settings)
+    assert [(line["event"], line["log_level"]) for line in logs] == [("keys.open_to_others", "warning")]
+
+
+def test_what_nobody_can_open_is_told_and_nothing_else_waits_for_it(
+    parts: Parts, owner: Account, hook: int, keys: Keys, home: Path
+) -> None:
+    other = int(owner.post("/webhooks", {"url": "https://example.com/2", "type": "*"}).json()["id"])
+    [key] = KeyFile(home / "secret.key").read()
+    strange = Sealer({NAMELESS: b"?" * 32}, NAMELESS).seal(b"x", context=secret_context(other))
+    with parts.db.work() as tx:
+        tx.execute(sa.update(webhooks).where(webhooks.c.id == other).values(secret_sealed=strange))
+    assert keys("new").code == 0
+    done = keys("reseal")
+    assert (done.code, "1 value could not be opened" in done.err) == (1, True)
+    assert secret_of(parts, hook, Sealer.of(KeyFile(home / "secret.key").read()[:1]))
+    let_an_hour_pass(KeyFile(home / "secret.key"))
+    assert "may still need" in keys("forget", fingerprint(key), "--yes").err
+
+
+def test_the_doctor_sees_that_a_former_key_is_still_needed(
+    parts: Parts, owner: Account, keys: Keys, home: Path
+) -> None:
+    assert owner.post("/mailing-lists", {"name": "Neighbours"}).status_code in (200, 201)
+    batch = sealed_file(parts)
+
+    def finding() -> Finding:
+        with parts.db.work() as tx:
+            [found] = check_key(Settings(home=home), tx)
+        return found
+
+    assert finding().verdict == "ok"
+    assert keys("new").code == 0
+    found = finding()
+    assert (found.verdict, "mailing_lists.key_sealed, print files" in found.what) == ("warning", True)
+    former = parts.shelf.store.get(place_of(batch, "print.pdf"))
+    assert keys("reseal").code == 0
+    now = parts.shelf.store.get(place_of(batch, "print.pdf"))
+    parts.shelf.store.put(place_of(batch, "print.pdf"), former)
+    assert (finding().verdict, "and print files still need" in finding().what) == ("warning", True)
+    parts.shelf.store.put(place_of(batch, "print.pdf"), now)
+    assert (finding().verdict, "2 keys" in finding().what) == ("ok", True)
+    (home / "secret.key").write_text("00" * 32)
+    assert (finding().verdict, "does not open" in finding().what) == ("broken", True)
+
+
+def test_a_backup_in_the_middle_of_a_change_brings_everything_back(
+    hook: int, keys: Keys, quillpost: Quillpost, conninfo: str, blank: str, home: Path, tmp_path: Path
+) -> None:
+    assert keys("new").code == 0
+    file = tmp_path / "b.qpb"
+    planted = tmp_path / "b.qpb.key.part"
+    planted.touch()
+    planted.chmod(0o666)
+    assert quillpost("backup", file, home=home, database_url=conninfo).code == 0
+    saved = file.with_name("b.qpb.key")
+    assert saved.read_bytes() == (home / "secret.key").read_bytes()
+    assert (stat.S_IMODE(saved.stat().st_mode), planted.read_bytes()) == (0o600, b"")
+    new, old = KeyFile(saved).read()
+    everything = gzip.decompress(file.read_bytes())
+    assert not any(spelling in everything for key in (new, old) for spelling in (key, key.hex().encode()))
+
+    place = {"home": tmp_path / "one-home", "database_url": blank}
+    restored = quillpost("restore", file, **place, secret_key=given(new))  # the current one alone
+    assert (restored.code, "A former key" in restored.out) == (0, True), restored
+    shown = quillpost("keys", "list", **place, secret_key=given(new))
+    assert f"bring the key {fingerprint(old)}" in shown.out
+
+    with psycopg.connect(conninfo, autocommit=True) as admin:
+        admin.execute("drop database blank with (force)")
+        admin.execute("create database blank")
+    place["home"] = other = tmp_path / "other-home"
+    restored = quillpost("restore", file, **place)
+    assert (restored.code, "A former key" in restored.out) == (0, False), restored
+    assert (other / "secret.key").read_bytes() == saved.read_bytes()
+    assert stat.S_IMODE(other.stat().st_mode) == 0o700
+    found = quillpost("keys", "reseal", **place)
+    assert (found.code, "1 value sealed anew" in found.out) == (0, True)

@@ -1,0 +1,94 @@
+"""The picture of each brand of gift cards: public, drawn once, and another one when its brand changes."""
+
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from direct import TestClient
+from makers import Account, rows_of_all
+from quillpost.doors import brand_images as door
+from quillpost.giftcards import catalogue
+from quillpost.giftcards.choosing import Brand
+from quillpost.parts import Parts
+
+COFFEE = "/giftcards/brindlewick.png"
+OURS = Brand("our-cafe", "Our Café", "food", (2500,), "#1f6f54")
+
+
+def pixels(png: bytes) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
+    with Image.open(io.BytesIO(png)) as picture:
+        return np.asarray(picture.convert("RGB"))
+
+
+def put(parts: Parts, **changes: str) -> None:
+    brand = Brand(**{name: getattr(OURS, name) for name in Brand.__slots__} | changes)
+    with parts.db.work() as tx:
+        catalogue.put_brand(tx, brand, now=parts.clock())
+
+
+def test_it_shows_the_brands_name_in_its_colour(http: TestClient) -> None:
+    answer = http.get(COFFEE)
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "image/png")
+    drawn = pixels(answer.content)
+    assert drawn.shape == (403, 640, 3)
+    assert tuple(drawn[-1, 0]) == tuple(drawn[0, 0]) == (0x5B, 0x3A, 0x29)
+    white = (drawn == 255).all(axis=2)
+    down, across = np.flatnonzero(white.any(axis=1)), np.flatnonzero(white.any(axis=0))
+    assert down[0] > 200, "the name stands under the ribbon"
+    assert across[0] > 30, "it is not cut"
+    assert across[-1] < 610, "nor at its end"
+
+
+def test_every_brand_of_the_catalogue_has_a_picture_of_its_own(owner: Account, http: TestClient) -> None:
+    brands = owner.get("/giftcard-brands-list").json()["brands"]
+    drawn = [http.get(brand["image"]) for brand in brands[:4]]
+    assert [answer.status_code for answer in drawn] == [200] * 4
+    assert len({answer.content for answer in drawn}) == 4
+
+
+@pytest.mark.parametrize("code", ["no-such-brand", "BRINDLEWICK", "%00", "%ff", "..%2fart", "a" * 500])
+def test_a_brand_that_is_not_there_is_not_found(http: TestClient, code: str) -> None:
+    answer = http.get(f"/giftcards/{code}.png")
+    assert (answer.status_code, answer.json()) == (404, {"message": "Not Found"})
+
+
+def test_it_is_drawn_once(http: TestClient, parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = http.get(COFFEE)
+    before = rows_of_all(parts)
+
+    def draw_again(*_: object) -> bytes:
+        raise AssertionError("drawn again")
+
+    monkeypatch.setattr(door, "brand_picture", draw_again)
+    assert http.get(COFFEE).content == first.content
+    assert rows_of_all(parts) == before
+
+
+def test_a_changed_brand_has_a_changed_picture(http: TestClient, parts: Parts) -> None:
+    seen = []
+    for changes in ({}, {"title": "Our Bistro"}, {"accent": "#7a1f3d"}, {}):
+        put(parts, **changes)
+        seen.append(http.get("/giftcards/our-cafe.png").content)
+    assert seen[0] == seen[3]
+    assert len(set(seen)) == 3
+
+
+def test_what_was_sent_still_shows_a_brand_that_is_offered_no_more(http: TestClient, parts: Parts) -> None:
+    put(parts)
+    offered = http.get("/giftcards/our-cafe.png")
+    with parts.db.work() as tx:
+        catalogue.retire(tx, "our-cafe", now=parts.clock())
+    assert http.get("/giftcards/our-cafe.png").content == offered.content
+
+
+def test_whoever_has_it_already_is_spared_the_bytes(http: TestClient, parts: Parts) -> None:
+    put(parts)
+    first = http.get("/giftcards/our-cafe.png")
+    assert first.headers["cache-control"] == "public, max-age=3600"
+    known = {"If-None-Match": first.headers["etag"]}
+    again = http.get("/giftcards/our-cafe.png", headers=known)
+    assert (again.status_code, again.content) == (304, b"")
+    put(parts, title="Our Bistro")
+    assert http.get("/giftcards/our-cafe.png", headers=known).status_code == 200

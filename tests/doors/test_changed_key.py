@@ -1,0 +1,54 @@
+"""What was sealed or signed before the key was changed, and is out of our hands."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from signed_in import PASSWORD, browser_of, make_person
+
+from direct import TestClient
+from makers import Account, Build
+from quillpost.kit.key_files import KeyFile
+from quillpost.kit.sealing import fingerprint
+from quillpost.notices import refusals
+from quillpost.parts import Parts
+from quillpost.people import known_browsers
+
+DANA = "dana@example.com"
+
+
+@pytest.fixture
+def parts(build: Build) -> Parts:
+    return build(receiver=True)
+
+
+def test_all_that_is_out_there_is_good_until_the_former_key_is_forgotten(
+    parts: Parts, http: TestClient, owner: Account, tmp_path: Path
+) -> None:
+    file, now = KeyFile(tmp_path / "home" / "secret.key"), parts.clock()
+    [old] = file.read()
+    person = make_person(parts, owner.id, DANA)
+    link = parts.shelf.path("proof-1", expires=now + timedelta(days=1)).rpartition("/")[2]
+    unsubscribe = f"/unsubscribe/{refusals.token_of(parts.sealer, refusals.Reader(owner.id, DANA))}"
+    receiver = f"/receiver/{parts.receiver_key}"
+    known = known_browsers.remember(parts.sealer, person, DANA, password_changed_at=None, now=now)
+    browser = browser_of(http)
+    browser.get("/sign-in")
+    word = browser.csrf()
+
+    def are_good() -> list[bool]:
+        who = known_browsers.identity(parts.sealer, known, person, DANA, password_changed_at=None, now=now)
+        signed_in = browser.post("/sign-in", email=DANA, password="wrong " + PASSWORD, csrf=word)
+        return [
+            parts.shelf.subject(link, now=now) == "proof-1",
+            http.get(unsubscribe).status_code == 200,
+            http.get(receiver).status_code == 200,
+            who is not None,
+            signed_in.status_code != 403,
+        ]
+
+    file.add()
+    assert are_good() == [True] * 5
+    file.forget(fingerprint(old))
+    assert are_good() == [False] * 5
+    assert http.get(f"/receiver/{parts.receiver_key}").status_code == 200, "a dead address is shown"

@@ -1,0 +1,99 @@
+"""A recipient's way to their gift card in a real browser: on a phone, with a script and without."""
+
+import pytest
+import sqlalchemy as sa
+from browser import new_page
+from fastapi import FastAPI
+from gifted import card_row, claim_of, issued, send_gifts
+from playwright.sync_api import Page, Request, expect
+from raw_http import real_server
+
+from makers import Account
+from quillpost.database.tables import orders
+from quillpost.giftcards import vault
+from quillpost.giftcards.rules import spelled
+from quillpost.parts import Parts
+
+
+@pytest.fixture
+def piece(parts: Parts, owner: Account) -> int:
+    [piece] = issued(parts, send_gifts(owner))
+    return piece
+
+
+def code_of(parts: Parts, piece: int) -> str:
+    sealed = bytes(card_row(parts, piece).card_sealed)
+    return str(vault.open_card(parts.sealer, vault.card_context(piece), sealed).code)
+
+
+def put_landing_page(parts: Parts, piece: int, url: str) -> None:
+    with parts.db.work() as tx:
+        order = sa.update(orders).where(orders.c.id == card_row(parts, piece).order_id)
+        tx.execute(order.values(landing_page_url=url))
+
+
+def fits(page: Page, width: int) -> None:
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    expect(page.locator("h1")).to_have_count(1)
+    unnamed = "fields => fields.filter(each => each.labels.length === 0).map(each => each.name)"
+    assert page.locator("input:not([type=hidden])").evaluate_all(unnamed) == []
+
+
+def test_from_the_typed_code_by_way_of_the_senders_page_to_the_card(
+    parts: Parts, app: FastAPI, piece: int
+) -> None:
+    claim, width = claim_of(parts, piece), 390
+    left: list[Request] = []
+    with real_server(app) as port, new_page(width=width) as page:
+        # Another name of this machine is another site to the browser.
+        put_landing_page(parts, piece, f"http://localhost:{port}/health")
+        page.context.on("request", lambda each: left.append(each) if "localhost" in each.url else None)
+        page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        page.goto(f"http://127.0.0.1:{port}/gift")
+        fits(page, width)
+        page.get_by_label("The code on the card").fill(spelled(claim).lower())
+        page.keyboard.press("Enter")
+        expect(page.get_by_text("First, visit localhost.")).to_be_visible()
+        expect(page.get_by_role("button", name="Show my gift card")).to_have_count(0)
+        fits(page, width)
+        with page.context.expect_page() as opened:
+            page.get_by_role("link", name="Visit localhost").click()
+        shop = opened.value
+        shop.wait_for_load_state()
+        assert shop.url == f"http://localhost:{port}/health"
+        assert shop.evaluate("[document.referrer, window.opener]") == ["", None]
+        shop.close()
+        page.bring_to_front()
+        page.evaluate("window.dispatchEvent(new Event('focus'))")  # nobody sits before this one
+        page.get_by_role("button", name="Show my gift card").click()
+        expect(page.locator(".secret code").first).to_have_text(code_of(parts, piece))
+        fits(page, width)
+        page.get_by_role("button", name="Copy").first.click()
+        expect(page.get_by_text("Copied.")).to_be_visible()
+        assert page.evaluate("navigator.clipboard.readText()") == code_of(parts, piece)
+    assert left
+    for each in left:
+        assert claim not in each.url + str(each.headers)
+
+
+@pytest.mark.long
+def test_without_a_script_a_button_leads_on_and_a_report_locks_the_card(
+    parts: Parts, app: FastAPI, piece: int
+) -> None:
+    claim = claim_of(parts, piece)
+    with real_server(app) as port, new_page() as other:
+        put_landing_page(parts, piece, f"http://localhost:{port}/health")
+        browser = other.context.browser
+        assert browser is not None
+        agent = str(other.evaluate("navigator.userAgent"))
+        page = browser.new_context(java_script_enabled=False, user_agent=agent).new_page()
+        page.goto(f"http://127.0.0.1:{port}/gift/{claim}")
+        with page.context.expect_page():
+            page.get_by_role("link", name="Visit localhost").click()
+        page.get_by_role("button", name="Continue").click()
+        expect(page.get_by_role("button", name="Show my gift card")).to_be_visible()
+        page.get_by_role("link", name="Is something wrong with this card?").click()
+        page.get_by_label("It was lost or stolen").check()
+        page.get_by_role("button", name="Report it").click()
+        expect(page.get_by_role("heading", name="This gift card is locked.")).to_be_visible()
+        expect(page.get_by_role("button")).to_have_count(0)

@@ -1,0 +1,145 @@
+"""The key is changed over a hundred thousand gift cards, while others are sent, issued and claimed."""
+
+import os
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from threading import Event
+
+import pytest
+import sqlalchemy as sa
+from crashing_worker import CrashPoint
+from event_receiver import EventReceiver
+from gifted import claim_of, mailed, pieces_of, send_gifts
+from many_cards import code_of, make_many
+from office import Office, opened_office
+from processes import Command, Nursery, until
+
+from makers import guests
+from quillpost.database.giftcard_tables import giftcard_stock, giftcards
+from quillpost.giftcards import vault
+from quillpost.kit.key_files import KeyFile
+from quillpost.kit.sealing import Sealer, fingerprint, key_named_in
+
+CARDS = 100_000
+LONG = 300.0
+PIECES = 2
+IN_THE_MIDDLE = CrashPoint("quillpost.database.resealing:_reseal", "after", call=150)
+"""Of batches of a thousand there are three hundred."""
+
+ISSUED = "select count(*) from giftcards where order_id = :order_id and status = 'issued'"
+
+
+@dataclass
+class Business:
+    """Orders that are sent one after the other, and cards that people have shown."""
+
+    office: Office
+    claims: dict[int, str]
+    orders: list[int] = field(default_factory=list)
+    shown: Counter[int] = field(default_factory=Counter)
+
+    def go_on(self, stop: Event) -> None:
+        while not stop.is_set():
+            self.send()
+
+    def send(self) -> None:
+        """An order whose cards are issued by the worker, and claimed; others are claimed meanwhile."""
+        order_id = send_gifts(self.office.sender, recipients=guests(PIECES))
+        until(lambda: self._is_issued(order_id), what="the order's cards issued", seconds=LONG)
+        for item_id in pieces_of(self.office.parts, order_id):
+            self._claim(item_id, claim_of(self.office.parts, item_id))
+        self.orders.append(order_id)
+
+    def _is_issued(self, order_id: int) -> bool:
+        item_id = next(each for each in self.claims if each not in self.shown)
+        assert code_of(item_id) in self._claim(item_id, self.claims[item_id])
+        return bool(self.office.value(ISSUED, order_id=order_id) == PIECES)
+
+    def _claim(self, item_id: int, claim: str) -> str:
+        answer = self.office.sender.http.post(f"/gift/{claim}/claim")
+        assert answer.status_code == 200, answer.text
+        self.shown[item_id] += 1
+        return answer.text
+
+
+@pytest.fixture
+def office(conninfo: str, home: Path, receiver: EventReceiver) -> Iterator[Office]:
+    with opened_office(conninfo, home, receiver) as office:
+        yield office
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1_200)
+def test_every_card_is_sealed_anew_and_none_is_lost(
+    office: Office, nursery: Nursery, conninfo: str, home: Path
+) -> None:
+    def keys(*words: str, crash: CrashPoint | None = None) -> Command:
+        return nursery.start("keys", *words, settings=office.settings, crash=crash)
+
+    parts, file = office.parts, KeyFile(home / "secret.key")
+    [old] = file.read()
+    first = mailed(parts, office.sender)
+    claims = make_many(conninfo, parts.sealer, first, CARDS)
+    worker = nursery.start("work", settings=office.settings)
+    business, stop = Business(office, claims), Event()
+    with ThreadPoolExecutor() as pool:
+        going = pool.submit(business.go_on, stop)
+        try:
+            until(lambda: business.orders or going.done(), what="business going on", seconds=LONG)
+            assert keys("new").wait() == 0
+            killed = keys("reseal", crash=IN_THE_MIDDLE)
+            assert killed.wait(LONG) == -signal.SIGKILL, killed.output
+            assert {key_named_in(each) for each in all_sealed(office)} == {
+                fingerprint(key) for key in file.read()
+            }
+            at_once = [keys("reseal"), keys("reseal")]
+            assert [each.wait(LONG) for each in at_once] == [0, 0], at_once[0].output + at_once[1].output
+            before = len(business.orders)
+            until(lambda: len(business.orders) > before or going.done(), what="it goes on", seconds=LONG)
+        finally:
+            stop.set()
+        going.result(LONG)
+    last = keys("reseal")  # what was sealed before the change, and written after its turn
+    assert last.wait(LONG) == 0, last.output
+
+    assert_all_open(office, Sealer.of(file.read()[:1]), claims, business)
+    assert set(business.shown.values()) == {1}
+    then = file.changed_at - timedelta(hours=1)
+    os.utime(file.path, (then.timestamp(), then.timestamp()))
+    forgotten = keys("forget", fingerprint(old), "--yes")
+    assert forgotten.wait() == 0, forgotten.output
+    business.send()  # with a worker that was there before the key was changed
+    assert worker.stop() == 0, worker.output
+    assert_all_open(office, Sealer.of(file.read()), claims, business)
+
+
+def all_sealed(office: Office) -> Iterator[bytes]:
+    """Claims and cards: in whichever of them it was killed."""
+    with office.parts.db.work() as tx:
+        for column in (giftcards.c.claim_sealed, giftcards.c.card_sealed, giftcard_stock.c.card_sealed):
+            yield from map(bytes, tx.execute(sa.select(column)).scalars())
+
+
+def assert_all_open(office: Office, alone: Sealer, claims: dict[int, str], business: Business) -> None:
+    """Under this key alone, each with what was sealed in it; as many as were made."""
+    how_many = CARDS + 1 + PIECES * len(business.orders)
+    with office.parts.db.work() as tx:
+        cards = tx.execute(sa.text("select item_id, claim_sealed, card_sealed from giftcards")).all()
+        stock = tx.execute(sa.text("select id, mode, card_sealed from giftcard_stock")).all()
+        claimed = tx.execute(sa.text("select count(*) from giftcards where claimed_at is not null")).scalar()
+    assert (len(cards), len(stock), claimed) == (how_many, how_many, len(business.shown))
+    codes = set()
+    for row in cards:
+        card = vault.open_card(alone, vault.card_context(row.item_id), bytes(row.card_sealed))
+        claim = vault.open_claim(alone, row.item_id, bytes(row.claim_sealed))
+        codes.add(card.code)
+        assert row.item_id not in claims or (card.code, claim) == (code_of(row.item_id), claims[row.item_id])
+    assert len(codes) == how_many
+    for row in stock:
+        code = vault.open_card(alone, vault.stock_context(row.id), bytes(row.card_sealed)).code
+        assert code == code_of(row.id) if row.mode == "live" else code in codes

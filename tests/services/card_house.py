@@ -1,0 +1,241 @@
+"""Houses that issue gift cards, on loopback, as Tremendous and Tango document theirs."""
+
+import base64
+import json
+import threading
+from collections.abc import Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import parse_qs, urlsplit
+
+TREMENDOUS_KEY = "TEST_key-of-tremendous"
+TANGO_KEY = "QuillpostTest:key-of-tango"
+FUNDING_SOURCE, CUSTOMER, ACCOUNT = "GCTHLCMFVYMD", "quillpost", "cards"
+
+Said = tuple[int, dict[str, str], bytes]
+
+
+def said(status: int, body: object = b"", **headers: str) -> Said:
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return status, {name.replace("_", "-"): value for name, value in headers.items()}, data
+
+
+class CardHouse:
+    """Makes a card for each reference, once. `answers` are given before its own, in turn; of the next `lost`
+    it makes the card and hangs up; while `is_silent` it says nothing."""
+
+    key: str
+
+    def __init__(self) -> None:
+        self.orders: dict[str, dict[str, Any]] = {}
+        self.answers: list[Said] = []
+        self.calls: list[tuple[str, str]] = []
+        self.lost = 0
+        self.is_silent = False
+        self._numbers = count(1)
+        self._lock = threading.Lock()
+        self._closing = threading.Event()
+        handler = type("Handler", (_Handler,), {"house": self})
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_port}"
+
+    @property
+    def secrets(self) -> list[str]:
+        """All that nobody but whoever claims may see."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._closing.set()
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+    def hear(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Said | None:
+        """What is answered; None: nothing, the line is cut."""
+        if self.is_silent:
+            self._closing.wait()
+            return None
+        with self._lock:
+            place = urlsplit(target)
+            self.calls.append((method, place.path))
+            if self.answers:
+                return self.answers.pop(0)
+            if headers.get("Authorization") != self.authorization:
+                return said(401, {"errors": {"message": "Unauthorized access"}})
+            query = {name: values[0] for name, values in parse_qs(place.query).items()}
+            answer = self.answer(method, place.path, query, json.loads(body or b"{}"))
+            if method == "POST" and self.lost:
+                self.lost -= 1
+                return None
+            return answer
+
+    @property
+    def authorization(self) -> str:
+        raise NotImplementedError
+
+    def answer(self, method: str, path: str, query: dict[str, str], told: dict[str, Any]) -> Said:
+        raise NotImplementedError
+
+    def number(self) -> str:
+        return f"{next(self._numbers):06d}"
+
+
+class TremendousHouse(CardHouse):
+    """`status` is that of new orders; a reward can be cancelled while `cancels`, and has its link at once
+    unless it `links_later`."""
+
+    authorization = f"Bearer {TREMENDOUS_KEY}"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.status, self.cancels, self.links_later = "EXECUTED", True, False
+
+    @property
+    def secrets(self) -> list[str]:
+        return [_link(order) for order in self.orders.values()]
+
+    def answer(self, method: str, path: str, query: dict[str, str], told: dict[str, Any]) -> Said:
+        match method, path.removeprefix("/api/v2/").split("/"):
+            case "POST", ["orders"]:
+                return self._order(told)
+            case "GET", ["orders"]:
+                found = self.orders.get(query["external_id"])
+                return said(200, {"orders": [found] if found else [], "total_count": int(found is not None)})
+            case "POST", ["rewards", id_, "generate_link"]:
+                return said(200, {"reward": {"id": id_, "link": _link(self._by_reward(id_))}})
+            case "POST", ["rewards", id_, "cancel"]:
+                if not self.cancels:
+                    return said(422, {"errors": {"message": "Only rewards with a delivery failure"}})
+                self._by_reward(id_)["status"] = "CANCELED"
+                return said(200, {})
+            case "GET", ["funding_sources"]:
+                sources = [{"method": "balance", "id": FUNDING_SOURCE, "status": "active"}]
+                return said(200, {"funding_sources": sources})
+        return said(404, {})
+
+    def _order(self, told: dict[str, Any]) -> Said:
+        reference, reward = told["external_id"], told["reward"]
+        if reference in self.orders:
+            return said(201, {"order": self._shown(self.orders[reference])})
+        assert told["payment"] == {"funding_source_id": FUNDING_SOURCE}
+        assert (reward["delivery"], reward["value"]["currency_code"]) == ({"method": "LINK"}, "USD")
+        if reward["products"] == ["UNKNOWN"]:
+            return said(422, {"errors": {"message": "Order failed", "payload": {"products": "unknown"}}})
+        number = self.number()
+        made = {"id": f"RW{number}", "order_id": f"OR{number}", "value": reward["value"]}
+        made["delivery"] = {"method": "LINK", "status": "SUCCEEDED"}
+        self.orders[reference] = {
+            "id": f"OR{number}", "external_id": reference, "status": self.status, "rewards": [made],
+        }  # fmt: skip
+        return said(200, {"order": self._shown(self.orders[reference])})
+
+    def _shown(self, order: dict[str, Any]) -> dict[str, Any]:
+        if self.links_later or order["status"] != "EXECUTED":
+            return order
+        [reward] = order["rewards"]
+        delivery = reward["delivery"] | {"link": _link(order)}
+        return order | {"rewards": [reward | {"delivery": delivery}]}
+
+    def _by_reward(self, id_: str) -> dict[str, Any]:
+        return next(order for order in self.orders.values() if order["rewards"][0]["id"] == id_)
+
+
+class TangoHouse(CardHouse):
+    """A reference that it knows is answered with the first order, or refused while `refuses_again`."""
+
+    authorization = f"Basic {base64.b64encode(TANGO_KEY.encode()).decode()}"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.refuses_again = False
+        self.is_late = False
+
+    @property
+    def secrets(self) -> list[str]:
+        made = (order["reward"]["credentialList"] for order in self.orders.values())
+        return [credential["value"] for each in made for credential in each]
+
+    def answer(self, method: str, path: str, query: dict[str, str], told: dict[str, Any]) -> Said:
+        match method, path.removeprefix("/raas/v2/").split("/"):
+            case "POST", ["orders"]:
+                return self._order(told)
+            case "GET", ["orders"]:
+                found = self.orders.get(query["externalRefID"])
+                brief = {name: value for name, value in (found or {}).items() if name != "reward"}
+                return said(200, {"page": {"number": 0}, "orders": [brief] if found else []})
+            case "GET", ["orders", id_]:
+                return said(200, self._shown(id_))
+            case "GET", ["accounts", name] if name == ACCOUNT:
+                return said(200, {"accountIdentifier": ACCOUNT, "currentBalance": 100.0})
+        return said(404, {"httpCode": 404, "httpPhrase": "Not Found"})
+
+    def _order(self, told: dict[str, Any]) -> Said:
+        reference = told["externalRefID"]
+        if reference in self.orders:
+            if self.refuses_again:
+                return said(409, {"httpCode": 409, "errors": [{"path": "externalRefID"}]})
+            return said(200, self._shown(self.orders[reference]["referenceOrderID"]))
+        assert (told["customerIdentifier"], told["accountIdentifier"]) == (CUSTOMER, ACCOUNT)
+        assert told["sendEmail"] is False
+        if told["utid"] == "UNKNOWN":
+            return said(422, {"httpCode": 422, "errors": [{"path": "utid"}]})
+        number = self.number()
+        credentials = [
+            {"label": "Gift Code", "value": f"TANGO-{number}-SECRET", "type": "text"},
+            {"label": "PIN", "value": f"9{number}", "type": "text"},
+        ]
+        self.orders[reference] = {
+            "referenceOrderID": f"RA{number[:3]}-{number[3:]}", "externalRefID": reference,
+            "status": "COMPLETE", "denomination": {"value": told["amount"], "currencyCode": "USD"},
+            "reward": {"credentialList": credentials},
+        }  # fmt: skip
+        return said(201, self._shown(self.orders[reference]["referenceOrderID"]))
+
+    def _shown(self, id_: str) -> dict[str, Any]:
+        order = next(order for order in self.orders.values() if order["referenceOrderID"] == id_)
+        if not self.is_late:
+            return order
+        return {name: value for name, value in order.items() if name != "reward"} | {"status": "PENDING"}
+
+
+def _link(order: dict[str, Any]) -> str:
+    return f"https://reward.example/r/{order['id']}-SECRET"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    house: CardHouse
+
+    def do_POST(self) -> None:
+        self._answer("POST")
+
+    def do_GET(self) -> None:
+        self._answer("GET")
+
+    def _answer(self, method: str) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        answer = self.house.hear(method, self.path, dict(self.headers), body)
+        self.close_connection = True
+        if answer is None:
+            return
+        status, headers, data = answer
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *_: Any) -> None:
+        """Nothing on the standard error."""

@@ -1,0 +1,71 @@
+"""As many cards as are wanted, at once: what is sealed in each is known by its number."""
+
+from typing import Any, LiteralString
+
+import psycopg
+
+from quillpost.giftcards import vault
+from quillpost.giftcards.rules import claim_digest
+from quillpost.kit.sealing import Sealer
+from quillpost.ports import GiftCard
+
+ITEMS = """
+    insert into items ({columns})
+    select {columns} from items, generate_series(1, %(how_many)s) where id = %(like)s returning id
+"""
+COLUMNS = """
+    select string_agg(quote_ident(column_name), ', ') from information_schema.columns
+     where table_schema = 'public' and table_name = 'items' and is_generated = 'NEVER'
+       and column_name not in ('id', 'code', 'tracking')
+"""
+CARDS = """
+    copy giftcards (item_id, account_id, mode, order_id, brand, cents, status, issuer, claim_digest,
+                    claim_sealed, card_sealed, asked_at, issued_at) from stdin
+"""
+STOCK = "copy giftcard_stock (id, mode, brand, cents, card_sealed, source, loaded_at) from stdin"
+
+
+MODEL = "select account_id, mode, order_id, brand, cents, issued_at from giftcards where item_id = %s"
+
+
+def code_of(number: int) -> str:
+    return f"CARD-{number:09d}"
+
+
+def make_many(conninfo: str, sealer: Sealer, like: int, how_many: int) -> dict[int, str]:
+    """Issued cards of pieces like this one, which has a card, and as many more in stock; the claims of the
+    pieces. Nothing is counted for them, and no money moves."""
+    with psycopg.connect(conninfo) as admin:
+        admin.execute("set session_replication_role = replica")
+        columns = _one(admin, COLUMNS)[0]
+        made = admin.execute(
+            ITEMS.format(columns=columns).encode(), {"like": like, "how_many": how_many}
+        ).fetchall()
+        claims = {item_id: vault.new_claim() for [item_id] in made}
+        account_id, mode, order_id, brand, cents, at = _one(admin, MODEL, like)
+        with admin.cursor().copy(CARDS) as copy:
+            for item_id, claim in claims.items():
+                card = GiftCard(code=code_of(item_id))
+                copy.write_row(
+                    (
+                        *(item_id, account_id, mode, order_id, brand, cents, "issued", "sandbox"),
+                        claim_digest(claim),
+                        vault.seal_claim(sealer, item_id, claim),
+                        vault.seal_card(sealer, vault.card_context(item_id), card),
+                        *(at, at),
+                    )
+                )
+        ids = admin.execute(
+            "select nextval('giftcard_stock_id_seq') from generate_series(1, %s)", [how_many]
+        ).fetchall()
+        with admin.cursor().copy(STOCK) as copy:
+            for [row_id] in ids:
+                own = vault.seal_card(sealer, vault.stock_context(row_id), GiftCard(code=code_of(row_id)))
+                copy.write_row((row_id, "live", brand, cents, own, "cards.csv", at))
+    return claims
+
+
+def _one(admin: psycopg.Connection, query: LiteralString, *values: int) -> tuple[Any, ...]:
+    row = admin.execute(query, values).fetchone()
+    assert row is not None
+    return tuple(row)

@@ -1,0 +1,22 @@
+"""Print files that lie sealed in the store, without any press."""
+
+import sqlalchemy as sa
+
+from quillpost.fulfilment.batch_store import BatchStore
+from quillpost.parts import Parts
+
+
+def sealed_file(parts: Parts) -> int:
+    """A batch of gift cards with its print file."""
+    with parts.db.work() as tx:
+        batch = tx.execute(
+            sa.text(
+                """insert into batches (mode, status, piece, mail_class, created_at, item_count)
+                   values ('test', 'mailed', 'giftcard', 'first', now(), 0) returning id"""
+            )
+        ).scalar_one()
+        tx.execute(
+            sa.text("insert into batch_files values (:batch, 'print.pdf', 4, '', true)"), {"batch": batch}
+        )
+    BatchStore(parts.shelf.store, parts.sealer).put(batch, {"print.pdf": b"%PDF"}, secret={"print.pdf"})
+    return int(batch)

@@ -1,0 +1,47 @@
+"""Which issuer of gift cards the settings ask for, and what is wrong with them."""
+
+import pytest
+
+from makers import Build
+from quillpost import wiring
+from quillpost.cli.giftcard_checks import check_issuer
+from quillpost.giftcard_issuers import house_of
+from quillpost.kit.errors import NotReady
+
+
+def test_live_cards_come_from_whom_the_settings_name(build: Build) -> None:
+    parts = build()
+    assert {mode: issuer.name for mode, issuer in parts.press.issuers.items()} == {
+        "test": "sandbox",
+        "live": "stock",
+    }
+    parts = build(giftcards="tremendous:https://www.tremendous.example", giftcards_key="k")
+    assert parts.press.issuers["live"].name == "tremendous"
+    assert parts.press.issuers["test"].name == "sandbox"
+
+
+@pytest.mark.parametrize(
+    ("named", "why"),
+    [
+        ({"giftcards": "https://host", "giftcards_key": "k"}, "tremendous:https://host or tango"),
+        ({"giftcards": "tremendous:http://host", "giftcards_key": "k"}, "must begin with https"),
+        (
+            {"giftcards": "tango:http://127.example.com", "giftcards_key": "n:k", "giftcards_account": "c/a"},
+            "https",
+        ),
+        ({"giftcards": "tremendous:ftp://host", "giftcards_key": "k"}, "an address such as"),
+        ({"giftcards": "tremendous:https://me:secret@host", "giftcards_key": "k"}, "QUILLPOST_GIFTCARDS_KEY"),
+        ({"giftcards": "tremendous:https://host/?a=b", "giftcards_key": "k"}, "an address such as"),
+        ({"giftcards": "tremendous:https://host"}, "QUILLPOST_GIFTCARDS_KEY must be set"),
+        ({"giftcards": "tango:https://host", "giftcards_key": "k"}, "NAME:KEY"),
+        ({"giftcards": "tango:https://host", "giftcards_key": "n:k"}, "CUSTOMER/ACCOUNT"),
+    ],
+)
+def test_settings_that_do_not_fit_together_are_told_before_anything_starts(
+    named: dict[str, str], why: str
+) -> None:
+    settings = wiring.Settings.model_validate(named)
+    with pytest.raises(NotReady, match=why) as wrong:
+        house_of(settings)
+    assert "secret" not in str(wrong.value)
+    assert check_issuer(settings).verdict == "broken"
