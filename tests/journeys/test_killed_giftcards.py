@@ -1,27 +1,39 @@
-"""Workers are killed at each step of a gift card's way to paper; what was issued is printed, and once."""
+"""Workers and servers are killed at each step of a gift card's way: to paper, back, and to whoever claims it.
+What was issued is printed, and once; what is void is given back, and its money returned, once."""
 
 import signal
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import httpx2
 import pytest
-import sqlalchemy as sa
 from crashing_worker import CrashPoint
+from deaths import LET_GO
 from event_receiver import EventReceiver
 from gift_press import (
     VALUE,
+    assert_all_is_well,
     assert_books_agree,
-    assert_each_card_once,
     assert_printed_as_issued,
+    compose_all,
+    free_in_stock,
+    load,
     print_file,
 )
+from gifted import card_row, claim_of, mailed, pieces_of, send_gifts
 from office import Office, opened_office
-from processes import Nursery
+from pressing import READY
+from print_floor import HOME
+from processes import PATIENCE, Nursery, answers, free_port, until
 from verdict import ITEM_WAY, assert_everyone_was_told
 
-from makers import people
-from quillpost.fulfilment import store
+from makers import make_account, people
+from quillpost.fulfilment import review, store
 from quillpost.fulfilment.drawing import PRINT_FILE, remade
+from quillpost.giftcards import vault
+from quillpost.ports import GiftCard
 
 PIECES = 2
 AT_ONCE = {
@@ -30,53 +42,109 @@ AT_ONCE = {
     "QUILLPOST_JOB_HEARTBEAT_SECONDS": "0.4",
     "QUILLPOST_JOB_STALL_SECONDS": "2",
 }
+LIVE_AT_ONCE = {
+    **AT_ONCE,
+    "QUILLPOST_REVIEW_SECONDS": "0",
+    **{f"QUILLPOST_{name.upper()}": value for name, value in READY.items()},
+}
 FULFILMENT, ISSUING = "quillpost.fulfilment", "quillpost.giftcards.issuing"
-ISSUER = "quillpost.adapters.giftcards.stock:SandboxCards"
-PRINTER = "quillpost.adapters.printing.sandbox:SandboxPrinter"
+MADE_UP, OWN = (f"quillpost.adapters.giftcards.stock:{each}" for each in ("SandboxCards", "StockCards"))
+SANDBOX = "quillpost.adapters.printing.sandbox:SandboxPrinter"
+HOT_FOLDER = "quillpost.adapters.printing.hot_folder:HotFolder"
 FILES = "quillpost.adapters.files.objects:_FolderFiles"
+GIVING_BACK = "quillpost.giftcards.giving_back:Returns"
+TAKING_BACK = "quillpost.api.v2.invalidating"
+PAGES = "quillpost.doors.gifts"
+
+
+def steps_to_paper(issuer: str, printer: str) -> list[CrashPoint]:
+    return [
+        # The cards are written down as asked for, and nothing is committed; then it is, and nobody was asked.
+        CrashPoint(f"{ISSUING}:ask", "after"),
+        CrashPoint(f"{issuer}.issue", "before"),
+        # The issuer has found them, uncommitted; has issued them, and the answer is lost; it is kept,
+        # uncommitted; committed.
+        CrashPoint(f"{issuer}._take", "after"),
+        CrashPoint(f"{issuer}.issue", "after"),
+        CrashPoint(f"{ISSUING}:take", "after"),
+        CrashPoint(f"{FULFILMENT}.gifts:_keep", "after"),
+        # Drawn; in the file store, the sealed file alone, with another, and all; written down, uncommitted;
+        # committed.
+        CrashPoint(f"{FULFILMENT}.production:draw", "after"),
+        CrashPoint(f"{FILES}.put_file", "after"),
+        CrashPoint(f"{FILES}.put", "after"),
+        CrashPoint(f"{FULFILMENT}.store:swap_batch", "before"),
+        CrashPoint(f"{FULFILMENT}.store:keep_files", "after"),
+        CrashPoint(f"{FULFILMENT}.production:compose", "after"),
+        # The printer has it, and nobody knows; then it is known.
+        CrashPoint(f"{printer}.submit", "before"),
+        CrashPoint(f"{printer}.submit", "after"),
+        CrashPoint(f"{FULFILMENT}.production:hand_over", "after"),
+    ]
+
 
 STEPS = [
-    # The cards are written down as asked for, and nothing is committed; then it is, and nobody was asked.
-    CrashPoint(f"{ISSUING}:ask", "after"),
-    CrashPoint(f"{ISSUER}.issue", "before"),
-    # The issuer has issued them, and the answer is lost; it is kept, uncommitted; committed.
-    CrashPoint(f"{ISSUER}.issue", "after"),
-    CrashPoint(f"{ISSUING}:take", "after"),
-    CrashPoint(f"{FULFILMENT}.gifts:_keep", "after"),
-    # Drawn; in the file store, the sealed file alone, with another, and all; written down, uncommitted;
-    # committed.
-    CrashPoint(f"{FULFILMENT}.production:draw", "after"),
-    CrashPoint(f"{FILES}.put_file", "after"),
-    CrashPoint(f"{FILES}.put", "after"),
-    CrashPoint(f"{FULFILMENT}.store:swap_batch", "before"),
-    CrashPoint(f"{FULFILMENT}.store:keep_files", "after"),
-    CrashPoint(f"{FULFILMENT}.production:compose", "after"),
-    # The printer has it, and nobody knows; then it is known. Printed: the pieces' money is earned.
-    CrashPoint(f"{PRINTER}.submit", "before"),
-    CrashPoint(f"{PRINTER}.submit", "after"),
-    CrashPoint(f"{FULFILMENT}.production:hand_over", "after"),
+    *steps_to_paper(MADE_UP, SANDBOX),
+    # Printed: the pieces' money is earned.
     CrashPoint("quillpost.orders.moves:Moves.run", "after"),
 ]
 ALIKE = {
     CrashPoint(f"{ISSUING}:ask", "after"),
+    CrashPoint(f"{MADE_UP}._take", "after"),
     CrashPoint(f"{ISSUING}:take", "after"),
     CrashPoint(f"{FULFILMENT}.production:draw", "after"),
     CrashPoint(f"{FILES}.put", "after"),
     CrashPoint(f"{FULFILMENT}.store:swap_batch", "before"),
-    CrashPoint(f"{PRINTER}.submit", "before"),
+    CrashPoint(f"{SANDBOX}.submit", "before"),
 }
 """Deaths that leave the same behind as a neighbour's, as what is not committed does: looked at in the long
 run."""
 
+# The files of another order are kept, and nothing else; the card is void, and then the other order is there,
+# too, uncommitted. At last all is committed, and the answer is lost.
+TAKEN_BACK_IN_VAIN = [
+    CrashPoint(f"{TAKING_BACK}:keep_files", "after"),
+    CrashPoint("quillpost.orders.taking_back:take_back", "after"),
+    CrashPoint("quillpost.api.needs:Unit.__exit__", "before"),
+]
+TAKEN_BACK = CrashPoint("quillpost.api.needs:Unit.__exit__", "after")
 
-# As when a worker was missed for long enough; and it is not the jobs' fault that so many died.
-LET_GO = sa.text("update procrastinate_jobs set status = 'todo', attempts = 0 where status = 'doing'")
+LIVE_IS_UNSETTLED = """
+    select (select count(*) from orders where status <> 'printing')
+         + (select count(*) from batches where status <> 'handed')
+         + (select count(*) from giftcards where status = 'void' and given_back_at is null)
+         + (select count(*) from fact_queue)
+         + (select count(*) from deliveries where status <> 'delivered')
+         + (select count(*) from procrastinate_jobs where status = 'doing')
+"""
+RETURNED = "select cents from ledger_moves where kind = 'return' order by id"
 
 
 @pytest.fixture
 def office(conninfo: str, home: Path, receiver: EventReceiver) -> Iterator[Office]:
     with opened_office(conninfo, home, receiver, **AT_ONCE) as office:
         yield office
+
+
+@pytest.fixture
+def partner(tmp_path: Path) -> Path:
+    folder = tmp_path / "partner"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def live_office(conninfo: str, home: Path, receiver: EventReceiver, partner: Path) -> Iterator[Office]:
+    """Of a sender of live mail, with an operator who loads cards and a printer who watches a folder."""
+    settings = LIVE_AT_ONCE | {"QUILLPOST_PRINT_PARTNER": f"file://{partner}"}
+    with opened_office(conninfo, home, receiver, **settings) as office:
+        sender = make_account(office.parts, office.sender.http, "live@example.com", mode="live")
+        subscribed = sender.post("/webhooks", {"url": receiver.url(office.path), "type": "*"})
+        assert subscribed.status_code == 201, subscribed.text
+        yield replace(office, sender=sender)
+
+
+# To paper
 
 
 def test_a_card_outlives_a_death_at_every_step(office: Office, nursery: Nursery) -> None:
@@ -89,27 +157,45 @@ def test_a_card_outlives_a_death(step: CrashPoint, office: Office, nursery: Nurs
     assert_issued_and_printed_once(office, nursery, [step])
 
 
+@pytest.mark.long
+def test_an_operator_s_own_card_outlives_a_death_at_every_step(
+    live_office: Office, nursery: Nursery, partner: Path
+) -> None:
+    office = live_office
+    load(office.parts, PIECES + 1, mode="live")
+    send_gifts(office.sender, recipients=people(PIECES), **HOME)
+    in_the_air = killed_in_turn(office, nursery, steps_to_paper(OWN, HOT_FOLDER))
+    work_until_settled(office, nursery)
+
+    assert_everyone_was_told(office, in_the_air=in_the_air)
+    assert office.rows("select status, issuer, count(*) from giftcards group by 1, 2") == [
+        ("issued", "stock", PIECES)
+    ]
+    assert free_in_stock(office.parts) == 1
+    assert_all_is_well(office.parts)
+    assert_printed_as_issued(office.parts)
+    [(pieces, gifts)] = office.rows("select order_total, gift_total from orders")
+    assert office.rows("select kind, cents from ledger_moves order by id") == [
+        ("authorise", pieces + gifts),
+        ("issue", gifts),
+    ]
+    assert office.books() == {"credit": -pieces - gifts, "held": pieces, "gifts": PIECES * VALUE}
+    _assert_is_what_was_composed(office)
+    [(batch,)] = office.rows("select id from batches")
+    [handed] = partner.rglob(PRINT_FILE)
+    assert handed.read_bytes() == print_file(office.parts, batch)
+
+
 def assert_issued_and_printed_once(office: Office, nursery: Nursery, deaths: Sequence[CrashPoint]) -> None:
     sent = office.sender.send("giftcard", recipients=people(PIECES))
     assert sent.status_code == 200, sent.text
-    in_the_air: list[str] = []
-    for death in deaths:
-        killed = nursery.start("work", settings=office.settings, crash=death)
-        assert killed.wait() == -signal.SIGKILL, f"{death} was never reached:\n{killed.output}"
-        in_the_air += office.let_leases_end()
-        with office.parts.db.work() as tx:
-            tx.execute(LET_GO)
-            assert_books_agree(tx)
-    healthy = nursery.start("work", settings=office.settings)
-    office.wait_for_the_end()
-    assert healthy.stop() == 0, healthy.output
+    in_the_air = killed_in_turn(office, nursery, deaths)
+    work_to_the_end(office, nursery)
 
     assert list(office.statuses().values()) == [ITEM_WAY] * PIECES
     assert_everyone_was_told(office, in_the_air=in_the_air)
     assert office.rows("select status, count(*) from giftcards group by 1") == [("issued", PIECES)]
-    with office.parts.db.work() as tx:
-        assert_books_agree(tx)
-        assert_each_card_once(tx, office.parts)
+    assert_all_is_well(office.parts)
     assert_printed_as_issued(office.parts)
     _assert_paid_once(office)
     _assert_is_what_was_composed(office)
@@ -133,3 +219,172 @@ def _assert_is_what_was_composed(office: Office) -> None:
     with office.parts.db.work() as tx:
         known = store.read_batch(tx, batch)
     assert remade(office.parts.press, known)[PRINT_FILE] == print_file(office.parts, batch)
+
+
+# Back
+
+
+@pytest.mark.long
+def test_a_void_card_is_free_once_whoever_dies_while_it_is_given_back(
+    live_office: Office, nursery: Nursery
+) -> None:
+    office, parts = live_office, live_office.parts
+    load(parts, 3, mode="live")
+    order = send_gifts(office.sender, recipients=people(3), **HOME)
+    work_until_settled(office, nursery)
+    first, second, _ = pieces_of(parts, order)
+    passed_on = opened(office, first)
+    for piece in (first, second):
+        assert office.sender.put(f"/order-items/{piece}/invalidate-giftcard").status_code == 200
+    assert (free_in_stock(parts), given_back(office)) == (0, 0)
+
+    in_the_air = killed_in_turn(office, nursery, [CrashPoint(f"{OWN}.give_back", "before")])
+    assert (free_in_stock(parts), given_back(office)) == (0, 0)
+    in_the_air += killed_in_turn(office, nursery, [CrashPoint(f"{OWN}.give_back", "after")])
+    assert (free_in_stock(parts), given_back(office)) == (1, 0)
+    # What nobody knows to be free is the next piece's before it is given back once more.
+    [another] = pieces_of(parts, send_gifts(office.sender, **HOME))
+    review.sweep(parts.press, now=parts.clock())
+    compose_all(parts.press, parts)
+    assert (opened(office, another), free_in_stock(parts)) == (passed_on, 0)
+    in_the_air += killed_in_turn(office, nursery, [CrashPoint(f"{GIVING_BACK}._note", "before")])
+    assert (free_in_stock(parts), given_back(office)) == (1, 0)
+    in_the_air += killed_in_turn(office, nursery, [CrashPoint(f"{GIVING_BACK}._note", "after")])
+    assert (free_in_stock(parts), given_back(office)) == (1, 2)
+    work_until_settled(office, nursery)
+
+    told = "select status, given_back_at is null, card_sealed is null from giftcards order by item_id"
+    assert office.rows(told) == [("void", False, True)] * 2 + [("issued", True, False)] * 2
+    assert (opened(office, another), free_in_stock(parts)) == (passed_on, 1)
+    assert office.value("select count(*) from giftcard_stock") == 3
+    assert office.rows(RETURNED) == [(VALUE,), (VALUE,)]
+    assert_all_is_well(parts)
+    assert_printed_as_issued(parts)
+    assert_everyone_was_told(office, in_the_air=in_the_air)
+
+
+@pytest.mark.long
+def test_a_card_that_dying_servers_take_back_is_void_once_and_sent_anew_once(
+    office: Office, nursery: Nursery
+) -> None:
+    [piece] = pieces_of(office.parts, send_gifts(office.sender))
+    work_to_the_end(office, nursery)
+    path, wish = f"/order-items/{piece}/invalidate-giftcard", {"reissue": True, "reason": "Lost"}
+    for death in TAKEN_BACK_IN_VAIN:
+        ask_the_dying(office, nursery, death, "PUT", f"/api/v2{path}", json=wish)
+        assert card_row(office.parts, piece).status == "issued"
+        assert (office.value("select count(*) from orders"), office.rows(RETURNED)) == (1, [])
+        assert_all_is_well(office.parts)
+    ask_the_dying(office, nursery, TAKEN_BACK, "PUT", f"/api/v2{path}", json=wish)
+    another = card_row(office.parts, piece).reissued_as
+    again = [office.sender.put(path, wish) for _ in range(2)]
+    work_to_the_end(office, nursery)
+    again.append(office.sender.put(path, wish))
+
+    assert [(each.status_code, each.json()["reissued_as"]) for each in again] == [(200, another)] * 3
+    assert office.rows("select status, order_id = :another from giftcards order by 1", another=another) == [
+        ("issued", True),
+        ("void", False),
+    ]
+    assert office.value("select count(*) from audit_log where act = 'giftcard.invalidated'") == 1
+    assert office.rows(RETURNED) == [(VALUE,)]
+    [(first, returned), (second, gifts)] = office.rows(
+        "select order_total, gift_total from orders order by id"
+    )
+    assert (returned, gifts) == (0, VALUE)
+    earned = first + second
+    assert office.books() == {"credit": -earned - VALUE, "held": 0, "earned": earned, "gifts": VALUE}
+    assert list(office.statuses().values()) == [ITEM_WAY] * 2
+    assert_all_is_well(office.parts)
+    assert_printed_as_issued(office.parts)
+    assert_everyone_was_told(office, in_the_air=[])
+
+
+# To whoever claims it
+
+
+@pytest.mark.long
+def test_a_card_whose_page_died_with_its_server_is_shown_again(office: Office, nursery: Nursery) -> None:
+    piece = mailed(office.parts, office.sender)
+    path, card = f"/gift/{claim_of(office.parts, piece)}/claim", opened(office, piece)
+    in_vain = CrashPoint("quillpost.giftcards.claiming:claim_card", "after")
+    ask_the_dying(office, nursery, in_vain, "POST", path)
+    assert card_row(office.parts, piece).claimed_at is None
+    claimed = []
+    for death in (CrashPoint(f"{PAGES}:_card_page", "before"), CrashPoint(f"{PAGES}:_card_page", "after")):
+        ask_the_dying(office, nursery, death, "POST", path)
+        claimed.append(card_row(office.parts, piece).claimed_at)
+    shown = office.sender.http.post(path)
+    claimed.append(card_row(office.parts, piece).claimed_at)
+
+    assert shown.status_code == 200
+    assert str(card.code) in shown.text
+    assert f"<code>{card.pin}</code>" in shown.text
+    assert None not in claimed
+    assert len(set(claimed)) == 1
+    too_late = office.sender.put(f"/order-items/{piece}/invalidate-giftcard", {"reissue": True})
+    assert too_late.status_code == 400
+    assert (card_row(office.parts, piece).status, office.rows(RETURNED)) == ("issued", [])
+    assert_all_is_well(office.parts)
+
+
+# Processes
+
+
+def killed_in_turn(office: Office, nursery: Nursery, deaths: Sequence[CrashPoint]) -> list[str]:
+    """A worker for each; whatever each leaves, the books agree. The ids of events that may have been told."""
+    in_the_air: list[str] = []
+    for death in deaths:
+        killed = nursery.start("work", settings=office.settings, crash=death)
+        assert killed.wait() == -signal.SIGKILL, f"{death} was never reached:\n{killed.output}"
+        in_the_air += office.let_leases_end()
+        with office.parts.db.work() as tx:
+            tx.execute(LET_GO)
+            assert_books_agree(tx)
+    return in_the_air
+
+
+def work_to_the_end(office: Office, nursery: Nursery) -> None:
+    """Of all orders; and every void card is given back."""
+    healthy = nursery.start("work", settings=office.settings)
+    office.wait_for_the_end()
+    until(lambda: not awaited_back(office), what="every void card given back")
+    assert healthy.stop() == 0, healthy.output
+
+
+def work_until_settled(office: Office, nursery: Nursery) -> None:
+    """Live mail is with its printer, and all else is done."""
+    healthy = nursery.start("work", settings=office.settings)
+    until(lambda: office.value(LIVE_IS_UNSETTLED) == 0, what="all mail handed over, and everyone told")
+    assert healthy.stop() == 0, healthy.output
+
+
+def ask_the_dying(
+    office: Office, nursery: Nursery, death: CrashPoint, method: str, path: str, **how: Any
+) -> None:
+    """A server of its own dies of the call, and does not answer it."""
+    port = free_port()
+    words = ("serve", "--no-jobs", "--port", str(port))
+    server = nursery.start(*words, settings=office.settings, crash=death)
+    url, headers = f"http://127.0.0.1:{port}", {"Authorization": f"Bearer {office.sender.token}"}
+    until(lambda: answers(url, "/health") or server.has_ended(), what="the server alive")
+    with pytest.raises(httpx2.TransportError):
+        httpx2.request(method, url + path, headers=headers, timeout=PATIENCE, **how)
+    assert server.wait() == -signal.SIGKILL, f"{death} was never reached:\n{server.output}"
+
+
+# What is seen
+
+
+def opened(office: Office, item_id: int) -> GiftCard:
+    """What only whoever claims the piece's card sees."""
+    sealed = bytes(card_row(office.parts, item_id).card_sealed)
+    return vault.open_card(office.parts.sealer, vault.card_context(item_id), sealed)
+
+
+def given_back(office: Office) -> int:
+    return int(office.value("select count(*) from giftcards where given_back_at is not null"))
+
+
+def awaited_back(office: Office) -> int:
+    return int(office.value("select count(*) from giftcards where status = 'void' and given_back_at is null"))

@@ -22,7 +22,9 @@ def store_points(db: Database, latitudes: Floats, longitudes: Floats, tags: Whol
             name="points", is_sample=False, records=0, updated_at=sa.func.now()
         )
         source = tx.execute(made.returning(lead_sources.c.id)).scalar_one()
-        driver(tx).execute(f"create temp table points as select {COLUMNS} from leads with no data")
+        driver(tx).execute(
+            f"create temp table points on commit drop as select {COLUMNS} from leads with no data"
+        )
         with driver(tx).cursor() as cursor, cursor.copy(f"copy points ({COLUMNS}) from stdin") as copy:
             for n, (cell, lat, lng, tag) in enumerate(zip(grid, latitudes, longitudes, tags, strict=True)):
                 copy.write_row(

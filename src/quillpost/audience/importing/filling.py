@@ -212,9 +212,13 @@ def _turn(db: Database, import_id: int) -> Iterator[bool]:
     lock = [LOCKS, import_id % 2**31]
     with psycopg.connect(db.worker_conninfo, autocommit=True, connect_timeout=5) as connection:
         row = connection.execute("select pg_try_advisory_lock(%s, %s)", lock).fetchone()
-        yield bool(row and row[0])
-        with suppress(psycopg.Error):  # with the connection the lock is gone anyway
-            connection.execute("select pg_advisory_unlock(%s, %s)", lock)
+        try:
+            yield bool(row and row[0])
+        finally:
+            # With the connection it is gone, too, but only once the server has noticed: whoever tries again
+            # at once would find others at work.
+            with suppress(psycopg.Error):
+                connection.execute("select pg_advisory_unlock(%s, %s)", lock)
 
 
 def _clear(db: Database, import_id: int) -> bool:
