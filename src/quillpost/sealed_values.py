@@ -69,7 +69,7 @@ def count_files(files: BatchStore, known: Iterable[tuple[int, str]]) -> Mapping[
     counts: dict[str, int] = {}
     for batch_id, name in known:
         try:
-            key_id = key_named_in(files.key_named_in(batch_id, name))
+            key_id = key_named_in(files.header(batch_id, name))
         except FileMissing:  # past its time, and removed since
             continue
         counts[key_id] = counts.get(key_id, 0) + 1
@@ -95,7 +95,7 @@ def _reseal_files(db: Database, files: BatchStore, *, now: datetime) -> Iterator
         known = all_secret(tx)
     for batch_id, name in known:
         try:
-            if files.key_named_in(batch_id, name).startswith(files.sealer.mark):
+            if files.header(batch_id, name).startswith(files.sealer.mark):
                 continue
             files.reseal(batch_id, name)
             _remove_again(db, batch_id, name, now=now)

@@ -20,6 +20,7 @@ from pressing import READY
 from print_floor import HOME
 from processes import Command, Nursery, answers, free_port, until
 from psycopg import sql
+from scanned import PHONE
 
 from makers import make_account, make_operator, people
 from quillpost.giftcards import vault
@@ -27,6 +28,7 @@ from quillpost.giftcards.claiming import REPORTS
 from quillpost.giftcards.rules import SPECIMEN, spelled
 from quillpost.ports import GiftCard
 
+SHOP = "https://shop.example.com/spring?from=card"
 GIFT = {"giftcard_brand": "brindlewick", "giftcard_amount": 2_500, "message": "For you, %FIRST_NAME%!"}
 PIN = "PIN-83125-90472-66318"
 """Longer than those that testing mode makes up, which may stand anywhere by chance."""
@@ -38,7 +40,7 @@ class Visitor:
     """Calls the real server, and shows the detector every answer, and what the links in it lead to."""
 
     def __init__(self, url: str, detector: Detector) -> None:
-        self._http = httpx2.Client(base_url=url, timeout=60)
+        self._http = httpx2.Client(base_url=url, headers={"User-Agent": PHONE}, timeout=60)
         self._detector = detector
         self._followed: set[str] = set()
 
@@ -80,8 +82,16 @@ class Journey:
         """All at once; the detector sees what they say."""
         for words, command in [(words, self.start(*words)) for words in commands]:
             assert command.wait() == 0, f"{words}: {command.output}"
-            self.detector.see(f"quillpost {' '.join(words)}", command.output)
-            assert "Traceback" not in command.output
+            self._see(words, command)
+
+    def run_in_vain(self, *words: str) -> None:
+        command = self.start(*words)
+        assert command.wait() not in (0, None), f"{words}: {command.output}"
+        self._see(words, command)
+
+    def _see(self, words: tuple[str, ...], command: Command) -> None:
+        self.detector.see(f"quillpost {' '.join(words)}", command.output)
+        assert "Traceback" not in command.output
 
     def send(self, method: str, path: str, body: Any = None, **how: Any) -> httpx2.Response:
         """A call of the sender's."""
@@ -94,9 +104,12 @@ class Journey:
         return self._visitor.call(method, path, **how)
 
     def cards(self) -> dict[int, tuple[str, GiftCard]]:
-        """The claim and the card of each piece, as only the key's holder can read them."""
+        """The claim and the card of each piece with a card, as only the key's holder can read them."""
         sealer = self.office.parts.sealer
-        rows = self.office.rows("select item_id, claim_sealed, card_sealed from giftcards order by item_id")
+        rows = self.office.rows(
+            "select item_id, claim_sealed, card_sealed from giftcards"
+            " where card_sealed is not null order by item_id"
+        )
         return {
             item: (
                 vault.open_claim(sealer, item, bytes(claim)),
@@ -142,6 +155,7 @@ def test_what_cards_are_claimed_and_redeemed_with_is_nowhere_else(
 ) -> None:
     office, detector = journey.office, journey.detector
     body = GIFT | {"recipients": people(3), "notification_emails": ["dana@example.com"]}
+    body["landing_page_url"] = SHOP
     assert journey.send("POST", "/send/giftcard", body | {"preview": True}).status_code == 200
     sent = journey.send("POST", "/send/giftcard", body)
     assert sent.status_code == 200, sent.text
@@ -160,6 +174,12 @@ def test_what_cards_are_claimed_and_redeemed_with_is_nowhere_else(
     look_at_everything(journey, order, [kept, void], batch)
     printed = journey.operate(f"/print/batches/{batch}/files/print.pdf", may_show="claim")
     office.wait_for_the_end()
+    [(another, sent_anew)] = ((item, card) for item, card in journey.cards().items() if item not in cards)
+    [(new_order, new_batch)] = office.rows(
+        "select (select max(id) from orders), (select max(id) from batches)"
+    )
+    assert (order, batch) < (new_order, new_batch)
+    look_at_everything(journey, new_order, [void, another], new_batch)
     at_the_command_line(journey, batch, tmp_path)
     journey.stop()
 
@@ -171,7 +191,9 @@ def test_what_cards_are_claimed_and_redeemed_with_is_nowhere_else(
 
     secrets = {f"claim {item}": claim for item, (claim, _) in cards.items()}
     assert_both_on_paper(printed.content, secrets)
-    secrets |= {f"card {item}": str(card.code) for item, (_, card) in cards.items()}
+    secrets[f"claim {another}"] = sent_anew[0]
+    everyone = cards | {another: sent_anew}
+    secrets |= {f"card {item}": str(card.code) for item, (_, card) in everyone.items()}
     assert detector.leaks(secrets | {"pin": PIN} | STOCK) == []
     assert_much_was_seen(detector)
 
@@ -259,11 +281,15 @@ def look_at_everything(journey: Journey, order: int, items: list[int], batch: in
 def claim_cards(
     journey: Journey, claimed: str, reported: str, taken_back: str, kept: int, void: int
 ) -> httpx2.Response:
-    """One is claimed, one reported, one taken back; the page that shows the first."""
+    """One is claimed, after a look at the sender's page; one reported; one taken back, and another card sent
+    in its place. The page that shows the first."""
     journey.visit("GET", "/gift")
     typed = journey.visit("POST", "/gift", data={"code": spelled(claimed).lower()}, may_show="claim")
     assert typed.headers["Location"] == f"/gift/{claimed}"
     assert journey.visit("GET", f"/gift/{claimed}", may_show="claim").status_code == 200
+    too_early = journey.visit("POST", f"/gift/{claimed}/claim", may_show="claim")
+    assert too_early.status_code == 409
+    assert journey.visit("GET", f"/gift/{claimed}/visit").headers["Location"] == SHOP
     shown = journey.visit("POST", f"/gift/{claimed}/claim", may_show="claim card pin")
     assert shown.status_code == 200
 
@@ -275,7 +301,7 @@ def claim_cards(
     assert locked.status_code == 409
 
     path = f"/order-items/{void}/invalidate-giftcard"
-    assert journey.send("PUT", path, {"reason": "Sent in error"}).status_code == 200
+    assert journey.send("PUT", path, {"reason": "Sent in error", "reissue": True}).status_code == 200
     too_late = f"/order-items/{kept}/invalidate-giftcard"
     assert journey.send("PUT", too_late).status_code >= 400
     assert journey.visit("POST", f"/gift/{taken_back}/claim", may_show="claim").status_code >= 400
@@ -301,6 +327,9 @@ def at_the_command_line(journey: Journey, batch: int, folder: Path) -> None:
     bought = folder / "bought.csv"
     code, pin = STOCK["stock code"], STOCK["stock pin"]
     bought.write_text(f"brand,amount,code,pin\nbrindlewick,25.00,{code},{pin}\n")
+    faulty = folder / "faulty.csv"
+    faulty.write_text(f"{bought.read_text()}brindlewick,never,{code},{pin}\n,{code},{pin},\n")
+    journey.run_in_vain("giftcards", "load", str(faulty))
     journey.run(
         ("giftcards", "load", str(bought)),
         ("doctor",),

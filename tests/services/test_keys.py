@@ -231,7 +231,7 @@ def test_no_transaction_waits_for_the_file_store(
         waiting.append(found[0])
         return self.sealer.mark
 
-    monkeypatch.setattr(BatchStore, "key_named_in", look)
+    monkeypatch.setattr(BatchStore, "header", look)
     assert counts(parts) == {FILES: {parts.sealer.current: 1}}
     assert waiting == [0]
 

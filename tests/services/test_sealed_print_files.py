@@ -128,13 +128,13 @@ class TestSeal:
 
     def test_it_is_sealed_anew_with_the_present_key(self, files: BatchStore) -> None:
         files.put(7, {"print.pdf": b"secret"}, secret={"print.pdf"})
-        before = files.key_named_in(7, "print.pdf")
+        before = files.header(7, "print.pdf")
         keys = {"1": b"1" * 32, "2": b"2" * 32}
         old, both, new = Sealer(keys, "1"), Sealer(keys, "2"), Sealer({"2": keys["2"]}, "2")
         BatchStore(files.store, old).put(7, {"print.pdf": b"secret"}, secret={"print.pdf"})
         BatchStore(files.store, both).reseal(7, "print.pdf")
         assert BatchStore(files.store, new).get(7, "print.pdf", is_secret=True) == b"secret"
-        assert files.key_named_in(7, "print.pdf") != before
+        assert files.header(7, "print.pdf") != before
         with pytest.raises(FileMissing):
             files.reseal(8, "print.pdf")
 

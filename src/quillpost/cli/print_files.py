@@ -12,7 +12,7 @@ from quillpost.cli.opening import opened
 from quillpost.cli.print_words import Which, counted, find
 from quillpost.fulfilment.batch_store import BatchStore
 from quillpost.fulfilment.downloads import take_files
-from quillpost.fulfilment.rules import reference
+from quillpost.fulfilment.rules import reference, saved_as
 from quillpost.fulfilment.shown import list_files
 from quillpost.kit.errors import NotFound, NotReady, Refused, Unavailable
 
@@ -43,7 +43,7 @@ def download(
         name = reference(found.id)
         if missing or not wanted:
             raise Refused(f"{name} has no {', '.join(missing)}." if missing else f"{name} has no files.")
-        places = {each.name: to / f"{name}-{each.name}" for each in wanted}
+        places = {each.name: to / saved_as(found.id, each.name) for each in wanted}
         _require_absent(places.values())
         about = {"name": name, "mode": found.mode, "files": [each.name for each in wanted]}
         try:

@@ -15,7 +15,7 @@ from quillpost.database.tables import files
 from quillpost.doors.drawn_once import DrawnOnce
 from quillpost.fulfilment.batch_store import place_of
 from quillpost.fulfilment.proofs import draw_front, draw_proof
-from quillpost.fulfilment.rules import reference
+from quillpost.fulfilment.rules import saved_as
 from quillpost.fulfilment.shown import find_file as find_batch_file
 from quillpost.kit.errors import NotFound
 from quillpost.parts import Parts
@@ -80,11 +80,11 @@ def _batch_file(parts: Parts, batch_id: int, name: str) -> Response:
         file = find_batch_file(tx, batch_id, name)
     if file.is_secret:
         raise NotFound
-    saved_as = f"{reference(batch_id)}-{file.name}"
+    to_be_saved = f'attachment; filename="{saved_as(batch_id, file.name)}"'
     return Response(
         _bytes(parts, place_of(batch_id, file.name)),
         media_type=file.content_type,
-        headers={"Content-Disposition": f'attachment; filename="{saved_as}"', "Cache-Control": "no-store"},
+        headers={"Content-Disposition": to_be_saved, "Cache-Control": "no-store"},
     )
 
 

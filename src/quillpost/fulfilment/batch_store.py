@@ -24,6 +24,8 @@ PIECE_BYTES = 4_000_000
 LENGTH = struct.Struct(">I")
 LONGEST_SEALED = PIECE_BYTES + 1_000
 """With the name of its key, a nonce and a tag."""
+LONGEST_HEADER = 2 + 255
+"""Of sealed bytes: what says by what key they were sealed."""
 
 
 def place_of(batch_id: int, name: str) -> str:
@@ -67,10 +69,10 @@ class BatchStore:
             plain.writelines(_opened(self.sealer, place, file))
         return plain.getvalue()
 
-    def key_named_in(self, batch_id: int, name: str) -> bytes:
-        """The start of a sealed file, which says by what key it was sealed; or `FileMissing`."""
+    def header(self, batch_id: int, name: str) -> bytes:
+        """How a sealed file begins, which says by what key it was sealed; or `FileMissing`."""
         with self.store.open(place_of(batch_id, name)) as file:
-            return _next_sealed(file) or b""
+            return file.read(LENGTH.size + LONGEST_HEADER)[LENGTH.size :]
 
     def reseal(self, batch_id: int, name: str) -> None:
         """Seal it anew, with the present key: the same file."""

@@ -35,6 +35,11 @@ def reference(batch_id: int) -> str:
     return f"batch-{batch_id:06d}"
 
 
+def saved_as(batch_id: int, file_name: str) -> str:
+    """The name of a batch's file on the disk of whoever downloads it."""
+    return f"{reference(batch_id)}-{file_name}"
+
+
 def batch_of(name: str) -> int | None:
     """The batch of a reference, if it is one."""
     found = re.fullmatch(r"batch-(\d{6,18})", name, re.ASCII)

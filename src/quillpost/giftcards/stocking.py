@@ -35,7 +35,7 @@ MOST_FAULTS = 50
 """Rows that are named; of the others it is said how many there are."""
 
 _TAKE_TURNS = sa.text("select pg_advisory_xact_lock(hashtextextended('giftcard stock load', 0))")
-_IDS = sa.text("select nextval('giftcard_stock_id_seq') from generate_series(1, :n)")
+_NEXT_IDS = sa.text("select nextval('giftcard_stock_id_seq') from generate_series(1, :n)")
 _COPY = """
     copy giftcard_stock (id, mode, brand, cents, card_sealed, expires_on, source, loaded_at)
     from stdin (format binary)
@@ -174,10 +174,15 @@ def _write_all(
         _write(tx, sealer, new, source=source, now=now)
 
 
+def next_ids(tx: Tx, count: int) -> list[int]:
+    """Of cards that are to be in the stock: a card is sealed for its id, so that is known first."""
+    return list(tx.execute(_NEXT_IDS, {"n": count}).scalars())
+
+
 def _write(tx: Tx, sealer: Sealer, rows: list[CardRow], *, source: str, now: datetime) -> None:
     if not rows:
         return
-    ids = tx.execute(_IDS, {"n": len(rows)}).scalars().all()
+    ids = next_ids(tx, len(rows))
     with driver(tx).cursor() as cursor, cursor.copy(_COPY) as copy:
         copy.set_types(_TYPES)
         for id_, row in zip(ids, rows, strict=True):

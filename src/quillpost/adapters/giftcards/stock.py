@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from quillpost.database import Database, Tx
 from quillpost.giftcards import vault
 from quillpost.giftcards.rules import ALPHABET
-from quillpost.giftcards.stocking import GOOD_FOR
+from quillpost.giftcards.stocking import GOOD_FOR, next_ids
 from quillpost.kit.sealing import Sealer
 from quillpost.kit.times import Clock
 from quillpost.ports import CardAsked, GiftCard, NoCard
@@ -64,8 +64,6 @@ _BACK = sa.text(
 )
 
 _GONE = sa.text("delete from giftcard_stock where taken_by = cast(:reference as uuid)")
-
-_IDS = sa.text("select nextval('giftcard_stock_id_seq') from generate_series(1, :n)")
 
 _MINT = sa.text(
     """
@@ -163,7 +161,7 @@ class SandboxCards(StockCards):
         if not new:
             return
         expires_on = (now + SANDBOX_LASTS).date()
-        ids = list(tx.execute(_IDS, {"n": len(new)}).scalars())
+        ids = next_ids(tx, len(new))
         sealed = [
             vault.seal_card(self._sealer, vault.stock_context(id_), _made_up(expires_on)) for id_ in ids
         ]

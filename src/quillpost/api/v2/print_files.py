@@ -13,7 +13,7 @@ from quillpost.api.route import PREFIX, V2Route
 from quillpost.api.v2.print_room import BatchId
 from quillpost.fulfilment.batch_store import BatchStore
 from quillpost.fulfilment.downloads import take_files
-from quillpost.fulfilment.rules import reference
+from quillpost.fulfilment.rules import reference, saved_as
 from quillpost.fulfilment.shown import BatchFile, find_batch, find_file
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Print room"])
@@ -63,5 +63,5 @@ def _find(parts: Parts, batch_id: int, name: str, *, mode: str) -> BatchFile:
 
 
 def _to_be_saved(batch_id: int, file: BatchFile) -> dict[str, str]:
-    saved_as = f"{reference(batch_id)}-{file.name}"
-    return {"Content-Disposition": f'attachment; filename="{saved_as}"', "Cache-Control": "no-store"}
+    name = saved_as(batch_id, file.name)
+    return {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "no-store"}
