@@ -3,76 +3,52 @@
 import base64
 import json
 import threading
+from abc import abstractmethod
 from collections.abc import Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
+
+from loopback_house import LoopbackHouse, Said, said
 
 TREMENDOUS_KEY = "TEST_key-of-tremendous"
 TANGO_KEY = "QuillpostTest:key-of-tango"
 FUNDING_SOURCE, CUSTOMER, ACCOUNT = "GCTHLCMFVYMD", "quillpost", "cards"
 
-Said = tuple[int, dict[str, str], bytes]
 
-
-def said(status: int, body: object = b"", **headers: str) -> Said:
-    data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    return status, {name.replace("_", "-"): value for name, value in headers.items()}, data
-
-
-class CardHouse:
+class CardHouse(LoopbackHouse):
     """Makes a card for each reference, once. `answers` are given before its own, in turn; of the next `lost`
     it makes the card and hangs up; while `is_silent` it says nothing."""
 
-    key: str
+    authorization: str
 
     def __init__(self) -> None:
+        super().__init__()
         self.orders: dict[str, dict[str, Any]] = {}
-        self.answers: list[Said] = []
         self.calls: list[tuple[str, str]] = []
         self.lost = 0
         self.is_silent = False
         self._numbers = count(1)
         self._lock = threading.Lock()
-        self._closing = threading.Event()
-        handler = type("Handler", (_Handler,), {"house": self})
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
 
     @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}"
-
-    @property
+    @abstractmethod
     def secrets(self) -> list[str]:
         """All that nobody but whoever claims may see."""
-        raise NotImplementedError
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._closing.set()
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+    @abstractmethod
+    def answer(self, method: str, path: str, query: dict[str, str], told: dict[str, Any]) -> Said: ...
 
     def hear(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Said | None:
-        """What is answered; None: nothing, the line is cut."""
         if self.is_silent:
-            self._closing.wait()
+            self.closing.wait()
             return None
         with self._lock:
             place = urlsplit(target)
             self.calls.append((method, place.path))
             if self.answers:
                 return self.answers.pop(0)
-            if headers.get("Authorization") != self.authorization:
+            if headers.get("authorization") != self.authorization:
                 return said(401, {"errors": {"message": "Unauthorized access"}})
             query = {name: values[0] for name, values in parse_qs(place.query).items()}
             answer = self.answer(method, place.path, query, json.loads(body or b"{}"))
@@ -80,13 +56,6 @@ class CardHouse:
                 self.lost -= 1
                 return None
             return answer
-
-    @property
-    def authorization(self) -> str:
-        raise NotImplementedError
-
-    def answer(self, method: str, path: str, query: dict[str, str], told: dict[str, Any]) -> Said:
-        raise NotImplementedError
 
     def number(self) -> str:
         return f"{next(self._numbers):06d}"
@@ -212,30 +181,3 @@ class TangoHouse(CardHouse):
 
 def _link(order: dict[str, Any]) -> str:
     return f"https://reward.example/r/{order['id']}-SECRET"
-
-
-class _Handler(BaseHTTPRequestHandler):
-    house: CardHouse
-
-    def do_POST(self) -> None:
-        self._answer("POST")
-
-    def do_GET(self) -> None:
-        self._answer("GET")
-
-    def _answer(self, method: str) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        answer = self.house.hear(method, self.path, dict(self.headers), body)
-        self.close_connection = True
-        if answer is None:
-            return
-        status, headers, data = answer
-        self.send_response(status)
-        for name, value in headers.items():
-            self.send_header(name, value)
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, *_: Any) -> None:
-        """Nothing on the standard error."""

@@ -18,11 +18,10 @@ from card_house import (
     TANGO_KEY,
     TREMENDOUS_KEY,
     CardHouse,
-    Said,
     TangoHouse,
     TremendousHouse,
-    said,
 )
+from loopback_house import Said, said
 from structlog.testing import capture_logs
 
 from makers import Clock

@@ -1,13 +1,13 @@
 """Sources of addresses: the port's contract for both, and what becomes of a provider's answers."""
 
 import base64
-import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import pytest
 import sqlalchemy as sa
 from lead_house import SECRET, LeadHouse, record
+from loopback_house import said
 from neighbourhood import CENTRE, around, house, settle
 
 from direct import TestClient
@@ -79,7 +79,7 @@ def test_a_provider_is_told_where_and_what_is_searched(lead_house: LeadHouse) ->
 def test_an_answer_that_is_none_is_told_in_a_sentence(
     lead_house: LeadHouse, answer: tuple[int, bytes]
 ) -> None:
-    lead_house.answers = [answer]
+    lead_house.answers = [said(*answer)]
     with pytest.raises(LeadsDown, match=r"127\.0\.0\.1.*\.$"):
         http_leads(lead_house).search(ASKED)
 
@@ -110,7 +110,7 @@ def test_what_is_bought_is_told_to_its_provider_once(
     bought = live.post(BUY, around(3))
     assert bought.status_code == 200, bought.json()
     assert lead_house.purchases == {}
-    lead_house.answers = [(503, b"")]
+    lead_house.answers = [said(503)]
     with pytest.raises(LeadsDown):
         do_due_jobs(parts)
     with parts.db.work() as tx:  # as where a worker has died over it
@@ -131,7 +131,7 @@ def test_a_provider_that_is_down_is_a_503_and_leaves_nothing(
     seller: tuple[Parts, Account], lead_house: LeadHouse
 ) -> None:
     parts, live = seller
-    lead_house.answers = [(500, json.dumps({"secret": "of theirs"}).encode())]
+    lead_house.answers = [said(500, {"secret": "of theirs"})]
     answer = live.post(BUY, around(3))
     assert (answer.status_code, answer.headers["Retry-After"]) == (503, "5")
     assert "secret" not in answer.text

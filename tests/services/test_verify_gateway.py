@@ -1,10 +1,10 @@
 """The HTTP verifier against a gateway: what it is asked, and what becomes of its answers."""
 
-import json
 from collections.abc import Iterator
 
 import pytest
 from http_stand_in import StandIn, keeping_silent, pouring_forever, resetting, saying
+from loopback_house import said
 from verify_house import KEY, VerifyHouse, place_of
 
 from quillpost.adapters.verify.http import HttpVerifier, verifier_at
@@ -26,10 +26,6 @@ def verifier(house: VerifyHouse) -> HttpVerifier:
     return HttpVerifier(house.url, key=KEY, appends=True, seconds=10)
 
 
-def saying_json(told: object) -> tuple[int, bytes]:
-    return 200, json.dumps(told).encode()
-
-
 def test_every_question_has_its_answer_by_its_number(house: VerifyHouse, verifier: HttpVerifier) -> None:
     told = [
         {"id": 1, "dpv": "N"},
@@ -37,7 +33,7 @@ def test_every_question_has_its_answer_by_its_number(house: VerifyHouse, verifie
         {"id": 2, "moved": {"date": "2026-05", "address": place_of("9 ELM ST")}},
         {"id": 3, "moved": {"date": "2026-05-31", "address": None}},
     ]
-    house.answers = [saying_json({"answers": told})]
+    house.answers = [said(200, {"answers": told})]
     first, second, third, fourth, fifth = verifier.verify([JANE] * 5)
     assert first.corrected == ("12 MAIN ST", None, "DALLAS", "TX", "75201-0001")
     assert (first.dpv, first.is_vacant, second.dpv, second.corrected) == ("Y", True, "N", None)
@@ -59,7 +55,7 @@ def test_the_gateway_hears_what_the_documentation_says(house: VerifyHouse, verif
     person = {"id": 0, "name": "Jane Doe", "company": "Doe Homes", "email": "jane@example.com"}
     assert house.asked == [asked, asked, person]
     assert [path for path, _ in house.calls] == ["/gateway/verify"] * 2 + ["/gateway/append"]
-    first, again, other = (headers["Idempotency-Key"] for _, headers in house.calls)
+    first, again, other = (headers["idempotency-key"] for _, headers in house.calls)
     assert first == again != other
 
 
@@ -91,12 +87,12 @@ def test_an_address_is_found_by_its_email(house: VerifyHouse, verifier: HttpVeri
 def test_what_cannot_be_understood_is_no_answer(
     house: VerifyHouse, verifier: HttpVerifier, answer: object
 ) -> None:
-    house.answers = [saying_json({"answers": [answer]})]
+    house.answers = [said(200, {"answers": [answer]})]
     assert verifier.verify([JANE]) == [NOTHING]
 
 
 def test_a_date_that_is_none_leaves_the_move(house: VerifyHouse, verifier: HttpVerifier) -> None:
-    house.answers = [saying_json({"answers": [{"id": 0, "moved": {"date": "2026-13", "address": None}}]})]
+    house.answers = [said(200, {"answers": [{"id": 0, "moved": {"date": "2026-13", "address": None}}]})]
     assert verifier.verify([JANE]) == [AddressAnswer(moved=Moved())]
 
 
@@ -115,7 +111,7 @@ def test_a_date_that_is_none_leaves_the_move(house: VerifyHouse, verifier: HttpV
 def test_what_it_refuses_it_is_asked_again(
     house: VerifyHouse, verifier: HttpVerifier, status: int, body: bytes, reason: str
 ) -> None:
-    house.answers = [(status, body)]
+    house.answers = [said(status, body)]
     with pytest.raises(VerifierDown) as down:
         verifier.verify([JANE])
     assert str(down.value).endswith(reason)

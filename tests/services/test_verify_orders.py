@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 from listing import entries, make_list, make_order
+from loopback_house import said
 from placing import CENTS, balances, item_rows, open_account, order_row, place
 from pressing import READY, batch_rows, sweep
 from verify_house import VerifyHouse, place_of
@@ -94,7 +95,7 @@ def test_an_order_is_made_as_the_verifier_says_and_pays_for_what_is_mailed(
 def test_a_due_order_waits_for_answers_and_then_goes_on_without(
     parts: Parts, clock: Clock, sender: Caller, house: VerifyHouse
 ) -> None:
-    house.answers = [(503, b"down")] * 100
+    house.answers = [said(503, b"down")] * 100
     order = place(parts, sender, [person(address=ELM)])
     sweep(parts, clock)
     do_due_jobs(parts)
@@ -352,9 +353,9 @@ def test_half_answers_are_kept_when_it_breaks_down(
 ) -> None:
     monkeypatch.setattr("quillpost.audience.address_verdicts.A_CALL", 2)
     place(parts, sender, everyone())
-    whole = house.answer
-    calls = iter([whole, lambda *_: (503, b""), whole, whole, whole])
-    monkeypatch.setattr(house, "answer", lambda *said: next(calls)(*said))
+    whole = house.hear
+    calls = iter([whole, lambda *_: said(503), whole, whole, whole])
+    monkeypatch.setattr(house, "hear", lambda *asked: next(calls)(*asked))
     verified(parts)
     assert len(house.streets) == 2
     verified(parts)

@@ -15,11 +15,11 @@ from quillpost.api.needs import OneUnit, Parts, Unit, id_in_path, may
 from quillpost.api.route import PREFIX, V2Route
 from quillpost.api.v2.order_items import ItemId
 from quillpost.api.v2.schemas.orders import ItemInvalidated
-from quillpost.api.v2.sending import draft_resolved, keep_files
+from quillpost.api.v2.sending import draft_resolved, keep_files, place
 from quillpost.api.v2.shapes import item_read_shape
 from quillpost.giftcards.cards import note_reissue
 from quillpost.kit.errors import Refused
-from quillpost.orders import reading, sending, taking_back
+from quillpost.orders import reading, taking_back
 from quillpost.orders.calls import Faults
 from quillpost.orders.preparing import Draft
 from quillpost.orders.sending import Files
@@ -117,18 +117,7 @@ def _take_back(
 def _send_another(
     taken: Taken, draft: Draft, files: Files, who: Caller, parts: ServiceParts, unit: Unit
 ) -> int:
-    world = parts.worlds[who.mode]
-    order, found = sending.place(
-        unit.tx,
-        who,
-        parts.shelf,
-        draft,
-        files,
-        sealer=parts.sealer,
-        review=world.review,
-        needs_credit=world.needs_credit,
-        now=parts.clock(),
-    )
+    order, found = place(draft, files, who, parts, unit)
     if not found.pieces:
         told = " ".join(person.refusal for person in found.people if person.refusal)
         raise Refused(f"Another card cannot be sent to this recipient: {told}")

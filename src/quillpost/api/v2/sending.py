@@ -23,6 +23,7 @@ from quillpost.orders.examining import examine_wish
 from quillpost.orders.longest import longest_among
 from quillpost.orders.pieces import Piece
 from quillpost.orders.preparing import Draft, prepare
+from quillpost.orders.records import Order
 from quillpost.orders.resolving import Resolved, resolve
 from quillpost.orders.sending import Audience, Files
 from quillpost.orders.wish import Wish
@@ -128,7 +129,7 @@ def too_few_cards(draft: Draft, reached: Audience) -> list[str]:
 
 def carry_out(request: Request, draft: Draft, who: Caller, parts: Parts, unit: Unit) -> Response:
     """Place the order and answer with it."""
-    return place(request, draft, keep_files(draft, who, parts), who, parts, unit)
+    return place_and_show(request, draft, keep_files(draft, who, parts), who, parts, unit)
 
 
 def keep_files(draft: Draft, who: Caller, parts: Parts) -> Files:
@@ -136,10 +137,10 @@ def keep_files(draft: Draft, who: Caller, parts: Parts) -> Files:
     return sending.keep_files(parts.db, parts.shelf, who, draft, now=parts.clock())
 
 
-def place(request: Request, draft: Draft, files: Files, who: Caller, parts: Parts, unit: Unit) -> Response:
+def place(draft: Draft, files: Files, who: Caller, parts: Parts, unit: Unit) -> tuple[Order, Audience]:
     """The second half, in the request's transaction."""
     world = parts.worlds[who.mode]
-    order, found = sending.place(
+    return sending.place(
         unit.tx,
         who,
         parts.shelf,
@@ -150,6 +151,12 @@ def place(request: Request, draft: Draft, files: Files, who: Caller, parts: Part
         needs_credit=world.needs_credit,
         now=parts.clock(),
     )
+
+
+def place_and_show(
+    request: Request, draft: Draft, files: Files, who: Caller, parts: Parts, unit: Unit
+) -> Response:
+    order, found = place(draft, files, who, parts, unit)
     shown = send_shape(
         request,
         parts,

@@ -23,7 +23,7 @@ from quillpost.api.v2.schemas.radius import RadiusPreview
 from quillpost.api.v2.schemas.send import PreviewResponse, SendResponse, StoredSend
 from quillpost.api.v2.send import OFFERS, MaySend, Offer, also
 from quillpost.api.v2.send_body import SendBody
-from quillpost.api.v2.sending import count, draft_of, keep_files, place, show
+from quillpost.api.v2.sending import count, draft_of, keep_files, place_and_show, show
 from quillpost.api.v2.shapes import base_of
 from quillpost.kit.errors import Invalid, NotFound
 from quillpost.orders import stored
@@ -86,7 +86,7 @@ def _offer(offer: Offer) -> None:
         found = stored.read_stored(unit.tx, number, piece=name, locked=True)
         if found.answer_body is not None:
             return _again(found)
-        done = place(request, draft, files, who, parts, unit)
+        done = place_and_show(request, draft, files, who, parts, unit)
         response = name_ignored(done, ignored)
         stored.keep_answer(
             unit.tx,
