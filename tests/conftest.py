@@ -39,6 +39,8 @@ for name in [name for name in os.environ if name.startswith("QUILLPOST_") and na
 # Hands are prepared once for all tests, and for the next run.
 FACES = Path(__file__).parents[1] / ".tools" / "faces"
 os.environ["QUILLPOST_FACES_FOLDER"] = str(FACES)
+# A test that needs a home has its own: that of this checkout is its developer's, and below a file is none.
+os.environ["QUILLPOST_HOME"] = f"{__file__}/home"
 configure_logs(as_json=True, level="warning")
 # A first call may load tables, and machines are busy: how long a call takes is no test's to say.
 hypothesis.settings.register_profile("untimed", deadline=None)

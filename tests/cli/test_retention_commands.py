@@ -1,30 +1,28 @@
 """Forgetting from the command line."""
 
 import io
+from pathlib import Path
 
 import pytest
 from operator_commands import Quillpost
 
 
 def test_an_operator_erases_a_person_and_sees_what_is_kept(
-    quillpost: Quillpost, conninfo: str, monkeypatch: pytest.MonkeyPatch
+    quillpost: Quillpost, conninfo: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert (
-        quillpost("account", "create", "--email", "a@example.com", "--name", "A", database_url=conninfo).code
-        == 0
-    )
+    place = {"database_url": conninfo, "home": tmp_path}
+    made = quillpost("account", "create", "--email", "a@example.com", "--name", "A", **place)
+    assert made.code == 0
     whom = ("--account", "a@example.com", "--address", "12 Main St, Austin, TX 78701")
     monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
-    asked = quillpost("erase", *whom, database_url=conninfo)
+    asked = quillpost("erase", *whom, **place)
     assert (asked.code, "On lists: 0. Pieces: 0." in asked.out, "Erased." in asked.out) == (1, True, False)
-    done = quillpost("erase", *whom, "--yes", database_url=conninfo)
+    done = quillpost("erase", *whom, "--yes", **place)
     assert (done.code, "Erased. Files are removed" in done.out) == (0, True)
-    assert quillpost("erase", "--account", "a@example.com", database_url=conninfo).is_one_sentence()
-    assert quillpost(
-        "erase", *whom[2:], "--account", "b@example.com", database_url=conninfo
-    ).is_one_sentence()
+    assert quillpost("erase", "--account", "a@example.com", **place).is_one_sentence()
+    assert quillpost("erase", *whom[2:], "--account", "b@example.com", **place).is_one_sentence()
 
-    shown = quillpost("retention", columns=80, database_url=conninfo, keep_people_days=400)
+    shown = quillpost("retention", columns=80, **place, keep_people_days=400)
     rows = {line.split()[-1]: line for line in shown.out.splitlines()}
     assert "400" in rows["QUILLPOST_KEEP_PEOPLE_DAYS"]
     assert "QUILLPOST_KEEP_FACTS_DAYS" in rows
