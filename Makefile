@@ -70,6 +70,7 @@ lock: setup-dev ## Pin the newest versions of everything that we depend on
 	$(COMPILE) pyproject.toml --extra dev -c requirements/run.txt -o requirements/dev.txt
 	$(COMPILE) requirements/s3.in -o requirements/s3.txt
 	$(COMPILE) requirements/bench.in -o requirements/bench.txt
+	$(COMPILE) requirements/node.in -o requirements/node.txt
 	npm update --package-lock-only --no-audit --no-fund
 
 clean: ## Remove what was installed and built; your data in var/ stays

@@ -11,6 +11,7 @@ from benchmarks.events import table as events_table
 from benchmarks.fulfil import contest as fulfilments
 from benchmarks.fulfil import table as fulfilments_table
 from benchmarks.harness import report, run, save
+from benchmarks.pages import contest as pages
 from benchmarks.send import contest as sends
 from benchmarks.send import table as sends_table
 
@@ -61,6 +62,10 @@ def _paging() -> None:
     paging.show(paging.run())
 
 
+def _pages() -> None:
+    pages.show(pages.run())
+
+
 TABLES = {
     "authenticate": _authenticate,
     "compose": _compose,
@@ -69,6 +74,7 @@ TABLES = {
     "fulfil": _fulfil,
     "events": _events,
     "audience": _audience,
+    "pages": _pages,
 }
 
 

@@ -82,7 +82,7 @@ class Sender:
 def run() -> dict[str, Any]:
     """Both accounts measured in one run; the result is kept with the others."""
     configure_logs(as_json=False, level="warning")
-    with _database() as (home, conninfo):
+    with new_database() as (home, conninfo):
         parts = wiring.build(wiring.Settings(home=home, calls_a_minute=100_000_000), conninfo)
         with psycopg.connect(conninfo, autocommit=True) as admin:
             few, many = (_fill(parts, admin, how_many) for how_many in (FEW, MANY))
@@ -106,8 +106,8 @@ def show(result: Mapping[str, Any]) -> None:
 class Meter:
     """The CPU time that a call takes, in this process and in the database."""
 
-    def __init__(self, admin: psycopg.Connection) -> None:
-        self._admin = admin
+    def __init__(self, admin: psycopg.Connection, *, rounds: int = ROUNDS) -> None:
+        self._admin, self._rounds = admin, rounds
 
     def medians(self, contenders: Mapping[Any, Callable[[], object]]) -> dict[Any, float]:
         """Each contender's median, after a few rounds that open every connection and do not count."""
@@ -116,7 +116,7 @@ class Meter:
                 call()
         backends = [Path(f"/proc/{pid}/schedstat") for (pid,) in self._admin.execute(BACKENDS)]
         spent: dict[Any, list[float]] = {name: [] for name in contenders}
-        for _ in range(ROUNDS):
+        for _ in range(self._rounds):
             for name, call in contenders.items():
                 there, here = _seconds(backends), time.process_time()
                 call()
@@ -252,7 +252,7 @@ def _fill(parts: Parts, admin: psycopg.Connection, how_many: int) -> Sender:
 
 
 @contextmanager
-def _database() -> Iterator[tuple[Path, str]]:
+def new_database() -> Iterator[tuple[Path, str]]:
     home = Path(tempfile.mkdtemp(prefix="quillpost-bench-"))
     home.chmod(0o755)
     # A worker of a parallel plan is gone before its time could be read.

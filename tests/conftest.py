@@ -32,6 +32,7 @@ from quillpost.kit.logs import configure_logs
 from quillpost.parts import Parts
 from quillpost.people import passwords
 from quillpost.web import create_app
+from rewriting import rewrite_a_share
 
 KEPT = {"QUILLPOST_IMB_CASES", "QUILLPOST_TEST_MOTO"}
 for name in [name for name in os.environ if name.startswith("QUILLPOST_") and name not in KEPT]:
@@ -39,6 +40,7 @@ for name in [name for name in os.environ if name.startswith("QUILLPOST_") and na
 # Hands are prepared once for all tests, and for the next run.
 FACES = Path(__file__).parents[1] / ".tools" / "faces"
 os.environ["QUILLPOST_FACES_FOLDER"] = str(FACES)
+BROWSER = Path(__file__).parent / "browser"
 # A test that needs a home has its own: that of this checkout is its developer's, and below a file is none.
 os.environ["QUILLPOST_HOME"] = f"{__file__}/home"
 configure_logs(as_json=True, level="warning")
@@ -60,7 +62,9 @@ class AtOnce:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if not hasattr(config, "workerinput"):  # what fails in a worker is reported to its head
+    if worker := getattr(config, "workerinput", None):
+        rewrite_a_share(config, place=int(worker["workerid"].removeprefix("gw")), among=worker["workercount"])
+    else:  # what fails in a worker is reported to its head
         config.pluginmanager.register(AtOnce(config))
     draw_the_description_once()
 
@@ -77,6 +81,11 @@ def draw_the_description_once() -> None:
         return copy.deepcopy(drawn[key])
 
     pytest.MonkeyPatch().setattr(description, "draw", shared)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Walks with a browser take longest and come first, so that nobody waits for one at the end."""
+    items.sort(key=lambda item: BROWSER not in item.path.parents)
 
 
 def pytest_collection_finish() -> None:

@@ -11,24 +11,30 @@ from psycopg import sql
 from quillpost.database import Database
 from quillpost.database.embedded import EmbeddedPostgres
 
+SHIPPED = ("prices", "address_passes", "giftcard_brands")
+"""The tables that a new database has rows in."""
+
+# What a test may have done to the schema, and not only to its rows.
+SHAPE = """
+    select (select count(*) from pg_class where relnamespace = 'public'::regnamespace),
+           (select sum(hashtextextended(attname::text, attrelid::bigint * 2048 + attnum) % 1000003
+                       + atttypid::bigint * (1 + attnotnull::integer))
+              from pg_attribute where attrelid >= 16384 and not attisdropped),
+           (select count(*) from pg_proc where pronamespace = 'public'::regnamespace),
+           (select count(*) from pg_policy),
+           (select array[count(*) filter (where not tgisinternal), count(*) filter (where tgenabled <> 'O')]
+              from pg_trigger),
+           (select array_agg(version_num) from alembic_version)
+"""
+CONTENT = "select {}".format(
+    ", ".join(f"(select sum(hashtextextended(t::text, 0)) from {table} t)" for table in SHIPPED)
+)
 # What a table has had rows in has pages: told without opening it, and emptying it again costs nothing.
 USED = """
     select relname from pg_class
      where relnamespace = 'public'::regnamespace and relkind = 'r' and relname <> 'alembic_version'
        and pg_relation_size(oid) > 0
      order by 1
-"""
-# What a test may have done to the schema, and not only to its rows.
-SHAPE = """
-    select (select count(*) from pg_class where relnamespace = 'public'::regnamespace),
-           (select md5(string_agg(concat_ws(' ', c.relname, a.attname, a.atttypid, a.attnotnull), ',' order by
-                                  c.relname, a.attnum))
-              from pg_attribute a join pg_class c on c.oid = a.attrelid
-             where c.relnamespace = 'public'::regnamespace and not a.attisdropped),
-           (select count(*) from pg_proc where pronamespace = 'public'::regnamespace),
-           (select count(*) from pg_policy), (select count(*) from pg_trigger where not tgisinternal),
-           (select count(*) from pg_trigger where tgenabled <> 'O'),
-           (select array_agg(version_num) from alembic_version)
 """
 # Connections that are kept stay, unless a test has left something unfinished on one.
 OTHERS = """
@@ -41,10 +47,9 @@ OTHERS = """
 """
 SEQUENCES = """
     select setval(oid::regclass, 1, false) from pg_class
-     where relkind = 'S' and relnamespace = 'public'::regnamespace
+     where relkind = 'S' and relnamespace = 'public'::regnamespace;
+    select setval('prices_id_seq', (select max(id) from prices))
 """
-SHIPPED = ("prices", "address_passes", "giftcard_brands")
-"""The tables that a new database has rows in."""
 
 
 class KeptDatabase(Database):
@@ -77,6 +82,7 @@ class Databases:
         self._kept: dict[tuple[str, bool], list[KeptDatabase]] = {}
         with psycopg.connect(server.conninfo(template)) as new:
             self._shape = new.execute(SHAPE).fetchone()
+            self._content = new.execute(CONTENT).fetchone()
             self._shipped = {table: _copied(new, table) for table in SHIPPED}
 
     @contextmanager
@@ -145,18 +151,25 @@ class Databases:
 
     def _clean(self, admin: psycopg.Connection, kept: set[int]) -> bool:
         admin.execute(OTHERS, {"kept": list(kept)})
+        if admin.execute(SHAPE).fetchone() != self._shape:
+            return False
+        used = [table for (table,) in admin.execute(USED).fetchall()]
+        is_as_shipped = admin.execute(CONTENT).fetchone() == self._content
+        emptied = [table for table in used if not (is_as_shipped and table in SHIPPED)]
         with admin.transaction():
-            if admin.execute(SHAPE).fetchone() != self._shape:
-                return False
-            admin.execute("set local session_replication_role = replica")  # neither triggers nor keys
-            for (table,) in admin.execute(USED).fetchall():
-                admin.execute(sql.SQL("delete from {}").format(sql.Identifier(table)))
+            # Neither triggers nor keys; and all in one message, as most tables have few rows.
+            admin.execute("set local session_replication_role = replica")
+            admin.execute(sql.SQL("; ").join(_emptying(table) for table in emptied))
+            if not is_as_shipped:
+                for table, rows in self._shipped.items():
+                    with admin.cursor() as cursor, cursor.copy(f"copy {table} from stdin") as copy:
+                        copy.write(rows)
             admin.execute(SEQUENCES)
-            for table, rows in self._shipped.items():
-                with admin.cursor() as cursor, cursor.copy(f"copy {table} from stdin") as copy:
-                    copy.write(rows)
-            admin.execute("select setval('prices_id_seq', (select max(id) from prices))")
         return True
+
+
+def _emptying(table: str) -> sql.Composed:
+    return sql.SQL("delete from {}").format(sql.Identifier(table))
 
 
 def _copied(db: psycopg.Connection, table: str) -> bytes:

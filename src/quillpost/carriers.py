@@ -8,6 +8,7 @@ from quillpost.adapters.carrier.inbox import Inbox
 from quillpost.adapters.carrier.journeys import Chances
 from quillpost.adapters.carrier.several import SeveralFeeds
 from quillpost.adapters.places.address import place_at
+from quillpost.fulfilment.partner_names import partner_name
 from quillpost.ports import CarrierFeed, FileStore
 from quillpost.print_partner import sftp_keys
 from quillpost.settings import Settings
@@ -22,6 +23,14 @@ def live_carrier(settings: Settings, store: FileStore) -> CarrierFeed:
         )
         feeds["folder"] = DropFolder(place)
     return SeveralFeeds(feeds)
+
+
+def feeds_shown(settings: Settings) -> tuple[str, ...]:
+    """Where scans come from, without a password."""
+    pushed = "What the carrier sends to /hooks/carrier/iv-mtr" if settings.carrier_token else None
+    folder = settings.carrier_folder
+    dropped = None if folder is None else f"Files in {partner_name(str(folder))}"
+    return tuple(filter(None, (pushed, dropped)))
 
 
 def chances(settings: Settings) -> Chances:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 
 from quillpost.audience.address_verdicts import Verifying
 from quillpost.composition.studio import Studio
@@ -65,6 +66,8 @@ class Parts:
     """How long the file of an import is kept."""
     carrier_inbox: CarrierInbox
     carrier_token: str | None
+    npm_packages: Path
+    """Where the scripts lie that pages have from others."""
     scans: Desk
     verifying: Verifying | None
     """How addresses are verified; without a verifier, not at all."""

@@ -1,7 +1,7 @@
 """The web application: the API, the doors and the dashboard behind one envelope."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
@@ -13,21 +13,9 @@ from quillpost.api.description import describe
 from quillpost.api.envelope import Envelope
 from quillpost.api.gate import Gate
 from quillpost.api.methods import Methods
-from quillpost.dashboard import (
-    apps,
-    audit,
-    clients,
-    forgotten,
-    home,
-    importing,
-    joining,
-    page_tokens,
-    profile,
-    second_factors,
-    signing_in,
-    team,
-    tokens,
-)
+from quillpost.dashboard.home import front
+from quillpost.dashboard.index import ROUTERS
+from quillpost.dashboard.orders import looks, map_page
 from quillpost.doors import (
     brand_images,
     carrier_push,
@@ -50,21 +38,25 @@ from quillpost.pages import assets
 from quillpost.parts import Parts
 from quillpost.preparation import preparing
 from quillpost.reception import troubles
+from quillpost.reception.live import Live
 
 Background = Callable[[], AbstractAsyncContextManager[None]]
 
 
 def create_app(parts: Parts, background: Background | None = None) -> FastAPI:
     """The application over these parts; `background` runs beside it, from first to last request."""
+    live = Live(parts.db, parts.clock)
 
     @asynccontextmanager
-    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(_app: FastAPI) -> AsyncIterator[Mapping[str, Any]]:
+        # What the server itself is to know of us: its connections end our streams when it stops.
+        known = {"live": live}
         try:
             if background is None:
-                yield
+                yield known
             else:
                 async with preparing(parts.studio.hands), background():
-                    yield
+                    yield known
         finally:
             await asyncio.to_thread(parts.scans.close)
 
@@ -82,9 +74,13 @@ def create_app(parts: Parts, background: Background | None = None) -> FastAPI:
     app.state.samples = hands.remembered_samples(parts.studio)
     app.state.fronts = files.remembered_fronts(parts.studio)
     app.state.brands = brand_images.remembered_brands(parts.studio)
+    app.state.live = live
+    app.state.order_looks = looks.remembered_looks()
+    app.state.order_maps = map_page.remembered_maps()
     app.state.gift_guesses = Guesses(parts.db)
+    assets.find_packages(parts.npm_packages)
     errors.install(app)
-    home.add_missing_page(app)
+    front.add_missing_page(app)
     troubles.install(app)
     # Not `include_router`: a router within another is worked out anew for every application.
     app.router.routes.extend(v2.routes)
@@ -106,20 +102,8 @@ def create_app(parts: Parts, background: Background | None = None) -> FastAPI:
         token.router,
         revoke.router,
         metadata.router,
-        signing_in.router,
-        forgotten.router,
-        joining.router,
-        profile.router,
-        second_factors.router,
-        page_tokens.router,
-        team.router,
-        tokens.router,
-        clients.router,
-        apps.router,
-        audit.router,
         assets.router,
-        importing.router,
-        home.router,
+        *ROUTERS,
     ):
         app.router.routes.extend(router.routes)
     describe(app)

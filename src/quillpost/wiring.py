@@ -123,6 +123,7 @@ def build(
         carrier_token=settings.carrier_token.get_secret_value() if settings.carrier_token else None,
         keep_imports=timedelta(days=settings.keep_imports_days),
         retention=retention.days_of(settings),
+        npm_packages=npm_packages(settings),
         scans=Desk(db, clock, valid=qr_valid(settings), most_a_minute=settings.scans_a_minute),
         verifying=verifying_of(settings, db, clock),
         leads=lead_sources(settings, db, clock),
@@ -156,8 +157,12 @@ def intent_of(settings: Settings) -> OutputIntent:
 
 
 def hands(settings: Settings) -> Hands:
-    packages = settings.font_packages or CHECKOUT / "node_modules"
-    return Hands(FontSources(packages), FaceFolder(faces_folder(settings)))
+    return Hands(FontSources(npm_packages(settings)), FaceFolder(faces_folder(settings)))
+
+
+def npm_packages(settings: Settings) -> Path:
+    """The `node_modules` folder that typefaces and scripts of pages come from."""
+    return settings.font_packages or CHECKOUT / "node_modules"
 
 
 def faces_folder(settings: Settings) -> Path:

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from quillpost.adapters.carrier.sandbox import SandboxCarrier
 from quillpost.adapters.printing.sandbox import SandboxPrinter
-from quillpost.carriers import chances, live_carrier, live_ends, sandbox_ends
+from quillpost.carriers import chances, feeds_shown, live_carrier, live_ends, sandbox_ends
 from quillpost.composition.studio import Studio
 from quillpost.fulfilment.rules import FULL_SERVICE_TYPES, SERVICE_TYPES
 from quillpost.kit.errors import NotReady
@@ -39,6 +39,7 @@ def _test_world(settings: Settings, store: FileStore) -> World:
         indicia={"first": TEST_INDICIA, "standard": TEST_INDICIA},
         service_types=SERVICE_TYPES,
         partner="sandbox",
+        feeds=("The simulated mail",),
         infer_after=ends.infer_after,
         infer_unseen_after=ends.infer_unseen_after,
         reroute_ends=ends.reroute_ends,
@@ -64,6 +65,7 @@ def _live_world(settings: Settings, store: FileStore, drawing: Studio) -> World:
         infer_unseen_after=ends.infer_unseen_after,
         reroute_ends=ends.reroute_ends,
         needs_credit=settings.credit_control,
+        feeds=feeds_shown(settings),
     )
 
 

@@ -1,5 +1,7 @@
 """Of every route of the service, what it needs. A route that is missing here, or there, fails a test."""
 
+from pathlib import Path
+
 PIECES = (
     "postcard", "windowed-letter", "windowedletter", "letter", "windowless-letter", "windowlessletter",
     "notecard", "giftcard", "magnacard",
@@ -12,6 +14,7 @@ GET    /docs                                             token
 POST   /send/{piece}                                     send:write
 POST   /estimate/{piece}                                 send:write
 POST   /stored_send/{piece}                              send:write
+POST   /embeds                                           send:write
 GET    /stored_send/{piece}/{stored_id}                  send:write
 POST   /stored_send/{piece}/{stored_id}                  send:write
 HEAD   /stored_send/{piece}/{stored_id}                  send:write
@@ -122,54 +125,9 @@ GET    /account                                          account:read
 """Under /api/v2, in front of all of which the gate stands: any good token, one with a scope, or an operator's
 with it."""
 
-PAGES = """
-GET    /settings                                               reader
-POST   /settings/name                                          reader
-POST   /settings/password                                      reader
-GET    /settings/second-factor                                 confirmed reader
-POST   /settings/second-factor                                 confirmed reader
-POST   /settings/second-factor/codes                           confirmed reader
-POST   /settings/second-factor/off                             reader
-POST   /settings/sessions/end-others                           reader
-POST   /settings/sessions/{session}/end                        reader
-POST   /session/token                                          reader
-POST   /session/switch                                         reader
-POST   /oauth/authorize                                        reader
-GET    /sign-in/confirm                                        reader
-POST   /sign-in/confirm                                        reader
-GET    /lists/import                                           reader
-GET    /settings/apps                                          reader
-GET    /settings/apps/{grant_id}/disconnect                    reader
-POST   /settings/apps/{grant_id}/disconnect                    reader
-GET    /settings/people                                        owner
-GET    /settings/people/invite                                 confirmed owner
-POST   /settings/people/invite                                 confirmed owner
-POST   /settings/people/invitations/{invitation_id}/again      confirmed owner
-POST   /settings/people/invitations/{invitation_id}/take-back  owner
-GET    /settings/people/{membership_id}/change                 confirmed owner
-POST   /settings/people/{membership_id}/change                 confirmed owner
-GET    /settings/people/{membership_id}/remove                 owner
-POST   /settings/people/{membership_id}/remove                 owner
-GET    /settings/tokens                                        owner
-GET    /settings/tokens/new                                    confirmed owner
-POST   /settings/tokens/new                                    confirmed owner
-GET    /settings/tokens/{token_id}/revoke                      owner
-POST   /settings/tokens/{token_id}/revoke                      owner
-GET    /settings/clients                                       owner
-GET    /settings/clients/new                                   confirmed owner
-POST   /settings/clients/new                                   confirmed owner
-GET    /settings/clients/{client}                              owner
-GET    /settings/clients/{client}/change                       confirmed owner
-POST   /settings/clients/{client}/change                       confirmed owner
-GET    /settings/clients/{client}/secret                       confirmed owner
-POST   /settings/clients/{client}/secret                       confirmed owner
-GET    /settings/clients/{client}/delete                       owner
-POST   /settings/clients/{client}/delete                       owner
-GET    /settings/audit                                         owner
-GET    /settings/audit.csv                                     owner
-"""
-"""For somebody who is signed in; perhaps as an owner, who has given their password a short while ago. To a
-POST belongs the word of our own forms."""
+PAGES = "".join(file.read_text() for file in sorted(Path(__file__).with_name("page_needs").glob("*.txt")))
+"""A file for each area. For somebody who is signed in; perhaps as an owner, or as one who runs the service,
+who has given their password a short while ago. To a POST belongs the word of our own forms."""
 
 OPEN = """
 GET    /                                        nothing
@@ -226,6 +184,12 @@ HEAD   /gift/{code}/claim                       nothing
 POST   /gift/{code}/claim                       key
 GET    /gift/{code}/report                      key
 POST   /gift/{code}/report                      key
+GET    /embed/compose/{token}                   key
+POST   /embed/compose/{token}                   key
+POST   /embed/compose/{token}/preview           key
+POST   /embed/compose/{token}/people            key
+POST   /embed/compose/{token}/price             key
+POST   /embed/compose/{token}/send              key
 """
 """For strangers: those that need nothing, or the word of a form of ours, or what only its holder has: a key
 in the path, a client's own credentials, a signature, the operator's token for metrics, a session that awaits

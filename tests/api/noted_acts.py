@@ -23,4 +23,8 @@ BY_COMMANDS = frozenset(
     }
 )
 """Only commands do them: test_welcome_links.py, test_audited_calls.py, test_key_commands.py,
-test_giftcards.py. All others are done by people at our pages, and by apps: test_noted_deeds.py."""
+test_giftcards.py."""
+
+BY_OPERATORS = frozenset({"jobs.retried", "price.added", "price.withdrawn"})
+"""Operators do them in the print room: test_print_desk_pages.py. All others are done by people at our pages,
+and by apps: test_noted_deeds.py."""

@@ -37,6 +37,7 @@ LEEWAY: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ),
     ("the same, and whether anything is looked for at all", ("400", "422"), "search_orders"),
     ("the same, and whether the end is before the start", ("400", "422"), "read_stats"),
+    ("whether the ids exist, and the account lists the site", ("400", "422"), "create_embed"),
     ("whether the list to merge into exists and is another", ("400", "422"), "merge_mailing_list"),
     (
         "whether the ids of a body exist, and a URL is a public one",

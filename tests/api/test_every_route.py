@@ -91,11 +91,13 @@ class Walk:
                 tx.execute(sa.update(sessions).where(sessions.c.id == session_id).values(**columns))
         return cookie, session_id
 
-    def reader(self, role: Role | None, **columns: Any) -> Browser:
-        """A browser of somebody in this role, just signed in; of a stranger, if None."""
+    def reader(self, role: Role | None, *, runs_it: bool = False, **columns: Any) -> Browser:
+        """A browser of somebody in this role, just signed in; of a stranger, if None. `runs_it`: the account
+        is the operator's."""
         browser = browser_of(self.http)
         if role is not None:
-            browser.client.cookies.set(SESSION, self.session(self.account, role, **columns)[0])
+            account = self.operator if runs_it else self.account
+            browser.client.cookies.set(SESSION, self.session(account, role, **columns)[0])
         return browser
 
     def app_token(self, account: Account) -> str:
@@ -322,26 +324,31 @@ class TestPages:
             assert not leads_to_sign_in(answer), route
             assert answer.status_code < 500, route
 
+    def test_the_print_room_is_there_for_those_alone_who_run_the_service(self, walk: Walk) -> None:
+        for browser in (walk.reader("owner"), walk.reader("member", runs_it=True)):
+            for route in pages("operator", "confirmed operator"):
+                assert walk.visit(route, browser).status_code == 404, route
+
     def test_an_owner_may_everything(self, walk: Walk) -> None:
         for route in pages():
-            answer = walk.visit(route, walk.reader("owner"))
+            answer = walk.visit(route, walk.reader("owner", runs_it=True, mode="live"))
             assert answer.status_code not in (401, 403), route
             assert not answer.headers.get("Location", "").startswith("/sign-in"), route
             assert answer.status_code < 500, route
 
     def test_whoever_gave_the_password_long_ago_gives_it_again(self, walk: Walk) -> None:
         long_ago = walk.parts.clock() - CONFIRMED_FOR - timedelta(seconds=1)
-        browser = walk.reader("owner", confirmed_at=long_ago)
-        for route in pages("confirmed reader", "confirmed owner"):
+        browser = walk.reader("owner", runs_it=True, confirmed_at=long_ago)
+        for route in pages("confirmed reader", "confirmed owner", "confirmed operator"):
             answer = walk.visit(route, browser)
             assert answer.status_code == 303, route
             assert answer.headers["Location"].startswith("/sign-in/confirm"), route
-        for route in pages("owner"):
+        for route in pages("owner", "operator"):
             answer = walk.visit(route, browser)
             assert "/sign-in" not in answer.headers.get("Location", ""), route
 
     def test_no_form_is_taken_that_is_not_ours(self, walk: Walk) -> None:
-        browser, other = walk.reader("owner"), walk.reader("owner")
+        browser, other = walk.reader("owner", runs_it=True), walk.reader("owner", runs_it=True)
         posts = [route for route in pages() if route[0] == "POST"]
         assert posts
         for route in posts:
@@ -351,7 +358,7 @@ class TestPages:
                 assert walk.visit(route, browser, headers=headers).status_code == 403, (route, headers)
 
     def test_no_page_is_kept_by_a_browser_or_shown_within_another_site(self, walk: Walk) -> None:
-        browser = walk.reader("owner")
+        browser = walk.reader("owner", runs_it=True)
         for route in pages():
             if route[0] == "GET":
                 answer = walk.visit(route, browser)

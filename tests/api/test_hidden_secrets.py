@@ -19,7 +19,7 @@ from direct import TestClient
 from makers import Account, make_account, postcard
 from quillpost.api.leaks import cover
 from quillpost.kit.logs import Discreet, configure_logs
-from quillpost.kit.metrics import REGISTRY
+from quillpost.kit.metrics import REGISTRY, REQUEST_SECONDS, REQUESTS, WEBHOOK_ATTEMPTS
 from quillpost.kit.tokens import Kind, hide_secrets, mint
 
 TOKEN = mint("live", bytes(range(24)))
@@ -35,6 +35,8 @@ def all_of(answer: Response) -> str:
 def read(http: TestClient) -> Iterator[list[Response]]:
     """What is asked and answered in a test: none of it, and no line of the log, shows the token."""
     answers: list[Response] = []
+    for metric in (REQUESTS, REQUEST_SECONDS, WEBHOOK_ATTEMPTS):
+        metric.clear()  # what earlier tests have counted would be read again in each
     with logged() as lines:
         yield answers
     assert answers

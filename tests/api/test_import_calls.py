@@ -150,7 +150,9 @@ def test_what_cannot_be_imported_is_refused_and_leaves_nothing(
 def test_a_workbook_that_swells_is_refused(importer: Importer) -> None:
     swelling = packed({"xl/workbook.xml": "x", "xl/worksheets/sheet1.xml": " " * 1_100_000})
     bomb = swelling.replace((1_100_000).to_bytes(4, "little"), (2_000_000_000).to_bytes(4, "little"))
-    assert "too large" in faults(importer.upload(importer.lists.make(), bomb))["file"][0]
+    blank = workbook([["Name", "Address"], ["Jane", "12 Main St, Austin, TX 78701"], [" " * 25_000_000]])
+    for data in (bomb, blank):
+        assert "too large" in faults(importer.upload(importer.lists.make(), data))["file"][0]
 
 
 def test_without_an_address_and_an_email_a_column_must_be_mapped(importer: Importer) -> None:

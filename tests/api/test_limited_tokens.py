@@ -33,7 +33,7 @@ PIECES = (
     "postcard", "windowed-letter", "windowedletter", "letter", "windowless-letter", "windowlessletter",
     "notecard", "magnacard",
 )  # fmt: skip
-BY_NOBODY = {"sub_accounts", "tokens", "account_credit", "account_spending"}
+BY_NOBODY = {"sub_accounts", "tokens", "account_credit", "account_spending", "hourly_counts"}
 """Not made by the calls of this page, or of the whole account: its money."""
 HOOK = {"url": "https://hooks.example.com/a", "type": "*"}
 BUY = "/mailing-lists-utils/buy-radius-search"

@@ -164,7 +164,7 @@ def test_a_route_may_answer_head_itself_and_a_stream_is_not_drawn_for_it() -> No
         ("/api/v2/orders/1/cancel", "POST, PUT, DELETE, OPTIONS"),
         ("/api/v2/orders/1/cancel/", "POST, PUT, DELETE, OPTIONS"),
         ("/health", "GET, HEAD, OPTIONS"),
-        ("/docs", "GET, HEAD, OPTIONS"),
+        ("/docs", "GET, HEAD, POST, OPTIONS"),
         ("/q/Abcdef12", "GET, HEAD, OPTIONS"),
         ("/", "GET, HEAD, OPTIONS"),
     ],

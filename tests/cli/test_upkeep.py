@@ -7,12 +7,16 @@ from pathlib import Path
 import psycopg
 import pytest
 from operator_commands import Outcome, Quillpost
+from structlog.testing import capture_logs
 
 from makers import Account
 from quillpost.cli.demo_service import demo_service
 from quillpost.cli.ground import schema_of
 from quillpost.cli.outsider import outsider
+from quillpost.cli.serving import warn_of_missing_scripts
+from quillpost.pages.assets import PACKAGED
 from quillpost.parts import Parts
+from quillpost.wiring import Settings
 
 
 def test_migrate_fills_an_empty_database_and_then_has_nothing_to_do(
@@ -93,6 +97,24 @@ def test_a_service_that_is_well_is_called_well(patient: Patient, owner: Account)
     ):  # fmt: skip
         assert " ok " in _row(outcome, subject)
     assert "none at work" in _row(outcome, "workers")
+
+
+def test_scripts_of_pages_that_are_missing_are_told(patient: Patient, tmp_path: Path) -> None:
+    for place in PACKAGED.values():
+        file = tmp_path / place
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    assert " ok " in _row(patient.see(font_packages=str(tmp_path)), "scripts")
+    settings = Settings(home=tmp_path, font_packages=tmp_path)
+    with capture_logs() as logs:
+        warn_of_missing_scripts(settings)
+        assert logs == []
+        (tmp_path / PACKAGED["uplot.js"]).unlink()
+        warn_of_missing_scripts(settings)
+    assert [(line["event"], line["missing"]) for line in logs] == [("pages.not_live", ["uplot"])]
+    row = " ".join(_row(patient.see(font_packages=str(tmp_path)), "scripts").split())
+    assert "warning" in row
+    assert "pages are without uplot" in row
 
 
 def test_a_guard_that_is_open_is_told(patient: Patient) -> None:

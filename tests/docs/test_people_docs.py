@@ -10,7 +10,7 @@ import pytest
 from direct import TestClient
 from quillpost.accounts.audit import ACTS
 from quillpost.accounts.rules import OWNERS_ALONE, Role
-from quillpost.dashboard import team
+from quillpost.dashboard.settings import team
 from quillpost.kit.tokens import Kind
 from quillpost.people import (
     invitations,

@@ -11,7 +11,7 @@ from settings_house import OWNER, House
 
 from makers import Account, Clock, make_sub_account
 from quillpost.accounts.audit import ACTS, Actor, note
-from quillpost.dashboard import audit
+from quillpost.dashboard.settings import audit
 from quillpost.parts import Parts
 
 PAGE = "/settings/audit"
@@ -42,7 +42,7 @@ def test_a_line_says_who_did_what_when_and_from_where(house: House) -> None:
     write(house, house.account, "Zapier", sub_account_id=house.branch)
     page = house.owner.get(PAGE).text
     assert rows(house) == [f"{OWNER} made a token: Zapier (live)"]
-    for words in ("2026-05-04 12:00", "192.0.2.7", "for Dallas"):
+    for words in ("4 May 2026, 12:00", "192.0.2.7", "for Dallas"):
         assert words in page
 
 

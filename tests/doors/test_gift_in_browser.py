@@ -2,7 +2,7 @@
 
 import pytest
 import sqlalchemy as sa
-from browser import new_page
+from chromium import new_page
 from fastapi import FastAPI
 from gifted import card_row, claim_of, issued, send_gifts
 from playwright.sync_api import Page, Request, expect

@@ -1,5 +1,5 @@
-"""A page that speaks of one account, sent off when its reader looks at another, or is in it no more: nothing
-is done in either."""
+"""A page that speaks of one account, or of one mode of it, sent off when its reader looks at another, or is
+in it no more: nothing is done in either."""
 
 import re
 from collections.abc import Callable
@@ -12,6 +12,7 @@ from settings_house import OWNER, House
 from signed_in import CSRF, Browser
 
 from quillpost.database.people_tables import memberships, sessions
+from quillpost.database.tables import accounts
 from quillpost.parts import Parts
 
 FORMS: dict[str, dict[str, Any]] = {
@@ -95,6 +96,8 @@ def test_back_in_the_account_its_page_is_good_again(house: House) -> None:
 
 
 def test_no_form_of_any_page_is_finished_in_another_account(house: House) -> None:
+    with house.parts.db.work() as tx:  # so that the print room is there, too
+        tx.execute(sa.update(accounts).values(is_operator=True))
     word = word_on(house.owner, "/settings")
     go_on(house)
     posts = [path for method, path in PAGE_NEEDS if method == "POST" and path not in EXPLICIT]
@@ -109,11 +112,42 @@ def test_no_form_of_any_page_is_finished_in_another_account(house: House) -> Non
     assert house.everything() == before
 
 
+def test_what_was_begun_in_test_mode_is_not_done_in_live_mode(house: House) -> None:
+    with house.parts.db.work() as tx:
+        tx.execute(sa.update(accounts).values(is_operator=True))
+    word = word_on(house.owner, "/automations/new")
+    house.owner.post("/session/switch", mode="live")
+    before = house.everything()
+    filled: dict[str, Any] = {
+        "name": "Welcome",
+        "message": "Hi %FIRST_NAME%,\nthank you <all>!",
+        "password": "plum orchard",
+    }
+    refused = house.owner.post("/automations/new", csrf=word, **filled)
+    assert refused.status_code == 409
+    for words in (
+        "You are in live mode now.",
+        "opened in test mode",
+        "Nothing was done",
+        "thank you &lt;all",
+    ):
+        assert words in refused.text
+    assert "plum orchard" not in refused.text
+    posts = [path for method, path in PAGE_NEEDS if method == "POST" and path not in EXPLICIT]
+    for path in (re.sub(r"{\w+}", "1", path) for path in posts):
+        told = house.owner.post(path, csrf=word, follow=False, headers={"Accept": "application/json"})
+        assert (told.status_code, "live mode" in told.json()["message"]) == (409, True), path
+    assert house.everything() == before
+    house.owner.post("/session/switch", csrf=word, mode="test")
+    assert house.owner.post("/settings/name", csrf=word, name="Another").status_code == 200
+
+
 def test_nobody_makes_a_word_for_another_account_of_theirs(house: House) -> None:
     about, _, mac = word_on(house.owner, "/settings").partition(".")
-    assert int(about) == place(house, house.account.id)
+    here, other = place(house, house.account.id), place(house, house.others.id)
+    assert about == f"{here}-test"
     go_on(house)
-    for made_up in (f"{place(house, house.others.id)}.{mac}", f".{mac}", mac):
+    for made_up in (f"{other}-test.{mac}", f"{here}-live.{mac}", f"{here}.{mac}", f".{mac}", mac):
         assert house.owner.post("/settings/name", name="Another", csrf=made_up).status_code == 403
 
 

@@ -6,7 +6,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from urllib.parse import parse_qs, urlencode, urlsplit
 
-from browser import new_page
+from chromium import new_page
 from oauth_app import STATE, VERIFIER, WITH_PKCE, App, register_client
 from playwright.sync_api import expect
 from raw_http import real_server

@@ -6,7 +6,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
 import pyotp
-from browser import new_page
+from chromium import new_page
 from playwright.sync_api import Page, expect
 from raw_http import real_server
 from signed_in import PASSWORD as THEIRS
@@ -88,7 +88,8 @@ def join(page: Page) -> None:
     page.get_by_label("New password").fill(PASSWORD)
     page.get_by_label("The same once more").fill(PASSWORD)
     page.keyboard.press("Enter")
-    expect(page.get_by_role("status")).to_have_text("Welcome. You have joined Dana Whitfield.")
+    told = page.get_by_role("status").filter(has_text="Welcome")
+    expect(told).to_have_text("Welcome. You have joined Dana Whitfield.")
 
 
 def sign_out(page: Page) -> None:
@@ -107,7 +108,7 @@ def turn_on_second_factor(page: Page, clock: Clock) -> pyotp.TOTP:
     """The secret is read from the page, as somebody types it into their app. The password is asked for first,
     as it was given a while ago."""
     clock.advance(minutes=31)
-    page.get_by_role("navigation", name="Site").get_by_role("link", name="Settings").click()
+    page.get_by_role("navigation", name="Areas").get_by_role("link", name="Settings").click()
     page.get_by_role("link", name="Turn it on").click()
     page.get_by_label("Password").fill(PASSWORD)
     page.get_by_role("button", name="Go on").click()
@@ -123,10 +124,10 @@ def turn_on_second_factor(page: Page, clock: Clock) -> pyotp.TOTP:
 
 
 def switches_to_live(page: Page) -> None:
-    expect(page.locator(".me .mode")).to_have_text("Test")
-    page.locator(".me summary").press("Enter")
-    page.get_by_role("button", name="Switch to live").press("Enter")
-    expect(page.locator(".me .mode")).to_have_text("Live")
+    mode = page.get_by_role("group", name="Mode")
+    expect(mode.get_by_role("button", pressed=True)).to_have_text("Test")
+    mode.get_by_role("button", name="Live").press("Enter")
+    expect(mode.get_by_role("button", pressed=True)).to_have_text("Live")
 
 
 def end_second_factor(page: Page, here: str) -> None:

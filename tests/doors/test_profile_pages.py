@@ -12,8 +12,8 @@ from signed_in import PASSWORD, Browser, browser_of, make_person, turn_on_second
 from direct import TestClient
 from makers import Account, Clock
 from quillpost.accounts import audit
-from quillpost.dashboard.browser_names import browser_name
-from quillpost.dashboard.qr_picture import qr_svg
+from quillpost.dashboard.settings.browser_names import browser_name
+from quillpost.dashboard.settings.qr_picture import qr_svg
 from quillpost.parts import Parts
 
 NEW = "a brand new set of words"

@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 import pytest
-from browser import new_page
+from chromium import new_page
 from fastapi import FastAPI
 from playwright.sync_api import Page, expect
 from raw_http import real_server

@@ -67,7 +67,7 @@ def test_the_list_tells_it_by_name_mode_and_last_letters(house: House, clock: Cl
     clock.advance(hours=2)
     page = house.owner.get("/settings/tokens").text
     for words in ("Zapier", "Live", token[-4:], "orders:read", "for Austin alone", "2 hours ago",
-                  "by dana@example.com", "never", "3 June 2026"):  # fmt: skip
+                  "by dana@example.com", "never", "3 Jun 2026"):  # fmt: skip
         assert words in page
     house.account.http.get("/api/v2/ping", headers={"Authorization": f"Bearer {token}"})
     assert "just now" in house.owner.get("/settings/tokens").text

@@ -1,6 +1,7 @@
 """Jobs: there exactly if their transaction is, run by whoever lives, and forgotten in the end."""
 
 import asyncio
+import gc
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ import pytest
 import sqlalchemy as sa
 from processes import until
 from procrastinate.worker import Worker
+from structlog.testing import capture_logs
 
 from quillpost import jobs
 from quillpost.database import Database
@@ -118,6 +120,32 @@ def test_a_job_that_fails_is_tried_again(db: Database, conninfo: str) -> None:
             jobs.defer(tx, "stumble", number=7)
         until(lambda: statuses(db, "stumble") == ["succeeded"], what="the job done")
     assert attempts == [7, 7]
+
+
+@pytest.mark.parametrize("outcome", ["done", "failed"])
+def test_whoever_was_taken_for_dead_and_comes_late_goes_on(
+    db: Database, conninfo: str, outcome: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Another worker has done the job meanwhile."""
+    ran = threading.Event()
+
+    def overtaken(**_arguments: int) -> None:
+        with db.work() as tx:
+            tx.execute(sa.text("update procrastinate_jobs set status = 'succeeded' where task_name = 'slow'"))
+        if outcome == "failed":
+            raise InterruptedError
+
+    with capture_logs() as logs, running(conninfo, Task("slow", overtaken), Task("greet", signalling(ran))):
+        with db.work() as tx:
+            jobs.defer(tx, "slow", number=1)
+        until(lambda: [line for line in logs if line["event"] == "jobs.overtaken"], what="it told")
+        with db.work() as tx:
+            jobs.defer(tx, "greet", number=1)
+        assert ran.wait(30)
+    gc.collect()  # where nobody has looked at a fault of a task, it is told when the task is forgotten
+    assert statuses(db, "slow") == ["succeeded"]
+    assert "jobs.interrupted" not in [line["event"] for line in logs]
+    assert "never retrieved" not in caplog.text
 
 
 def test_a_job_whose_workers_keep_dying_is_set_aside(db: Database, conninfo: str) -> None:

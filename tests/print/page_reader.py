@@ -9,16 +9,19 @@ import re
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import pikepdf
+from fontTools.pens.boundsPen import BoundsPen
 from fontTools.ttLib import TTFont
+from fontTools.ttLib.tables._g_l_y_f import Glyph as TrueTypeGlyph
 
 from quillpost.composition.geometry import Box
 
 Matrix = tuple[float, float, float, float, float, float]
 Colour = tuple[float, ...]
+Edges = tuple[float, float, float, float]
 
 _UNIT: Matrix = (1, 0, 0, 1, 0, 0)
 _MAPPING = re.compile(rb"<([0-9A-F]{4})><([0-9A-Fa-f]*)>")
@@ -118,16 +121,23 @@ class _Font:
         assert font["head"].unitsPerEm == 1000
         return list(font["loca"]), font.getTableData("glyf")
 
-    def edges(self, number: int) -> tuple[int, int, int, int] | None:
+    def edges(self, number: int) -> Edges | None:
         """The embedded outline's left, bottom, right and top; None where it draws nothing."""
         offsets, glyphs = self._outlines
         start, stop = offsets[number : number + 2]
-        if start == stop:
-            return None
-        return struct.unpack(">4h", glyphs[start + 2 : start + 10])
+        return _edges_of(glyphs[start:stop])
 
     def codes(self, string: bytes) -> Iterator[int]:
         return _pairs(string) if self.is_composite else iter(string)
+
+
+@lru_cache(maxsize=10_000)
+def _edges_of(outline: bytes) -> Edges | None:
+    """Of the ink: the box that the outline itself names is around the points that bend it, too."""
+    pen = BoundsPen(None)
+    TrueTypeGlyph(outline).draw(pen, None)
+    bounds: Edges | None = pen.bounds
+    return bounds
 
 
 @dataclass(frozen=True)
@@ -246,8 +256,8 @@ def _times(first: Matrix, then: Matrix) -> Matrix:
     return a * k + b * n, a * m + b * p, c * k + d * n, c * m + d * p, e * k + f * n + q, e * m + f * p + r
 
 
-def _placed(edges: tuple[int, int, int, int] | None, matrix: Matrix) -> Box | None:
-    """The upright box around the outline's own box, wherever the matrix turns it."""
+def _placed(edges: Edges | None, matrix: Matrix) -> Box | None:
+    """The upright box around the ink's own box, wherever the matrix turns it."""
     if edges is None:
         return None
     left, bottom, right, top = (edge / 1000 for edge in edges)

@@ -11,6 +11,7 @@ from fontTools.ttLib import TTFont
 
 from quillpost.composition.hands.catalogue import DEFAULT, FURTHER, PLAIN, STYLES, Face, Style
 from quillpost.composition.hands.sources import FontSources
+from quillpost.pages.assets import PACKAGED
 
 ROOT = Path(__file__).parents[2]
 NODE_MODULES = ROOT / "node_modules"
@@ -96,9 +97,10 @@ def test_a_python_package_that_is_not_installed_hides_its_style() -> None:
     assert WITHOUT_NPM.find(nowhere) is None
 
 
-def test_npm_is_asked_for_the_faces_of_the_catalogue_and_pins_each_without_an_address() -> None:
+def test_npm_is_asked_for_faces_and_scripts_and_pins_each_without_an_address() -> None:
     wanted = json.loads((ROOT / "package.json").read_text())["dependencies"]
-    assert set(wanted) == {face.source.package for face in EVERY_FACE if face.source.is_from_npm}
+    faces = {face.source.package for face in EVERY_FACE if face.source.is_from_npm}
+    assert set(wanted) == faces | {place.partition("/")[0] for place in PACKAGED.values()}
     locked = (ROOT / "package-lock.json").read_text()
     packages = json.loads(locked)["packages"]
     for name, version in wanted.items():

@@ -24,7 +24,7 @@ from cards import (
     design,
     studio,
 )
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from page_reader import Glyph, Pages
 
@@ -89,6 +89,16 @@ messages = st.builds(
 
 
 @settings(max_examples=200, deadline=None)
+# A letter whose outline is bent by points that lie above its ink.
+@example(
+    message="o 00Sr o 00Sr o 00Sr",
+    piece="postcard-4x6",
+    hand=ONE_SHAPE,
+    font_size="auto",
+    realism=False,
+    qr=False,
+    item_id=0,
+)
 @given(
     message=messages,
     piece=st.sampled_from(list(PIECES)),

@@ -10,8 +10,9 @@ import sqlalchemy as sa
 from life_model import Model, Order
 
 from quillpost.database import Database
+from quillpost.database.counter_tables import account_credit
 from quillpost.database.press_tables import batches, prints
-from quillpost.database.tables import account_credit, facts, items, ledger_moves, orders
+from quillpost.database.tables import facts, items, ledger_moves, orders
 from quillpost.orders.rules import FOLLOWS, ItemStatus, OrderStatus
 
 S = ItemStatus
@@ -100,6 +101,13 @@ def _check_counts(rows: Rows, order: Row) -> None:
     counted = Counter(item.status for item in pieces)
     assert {s: order._mapping[f"n_{s.tally}"] for s in S} == {s: counted[s] for s in S}
     assert (order.recipient_count, order.n_over) == (len(pieces), sum(item.is_over for item in pieces))
+    failed = [f for f in rows.facts if f.order_id == order.id and f.item_id and f.current == S.FAILED]
+    assert order.n_lost == sum(_was_mailed(fact) for fact in failed)
+
+
+def _was_mailed(fact: Row) -> bool:
+    """Whether the mail had a piece that failed: it was seen there, or said to be lost there."""
+    return fact.previous not in (None, S.PROCESSING, S.PRINTED) or fact.seen_at is not None
 
 
 def _check_money(rows: Rows, order: Row) -> None:

@@ -6,6 +6,7 @@ import ssl
 import threading
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from email import message_from_bytes, policy
 from email.message import EmailMessage
@@ -104,7 +105,8 @@ class MailHouse:
             self._server.close()
             self._server = None
         for transport in list(self._connections):
-            transport.abort()
+            with suppress(AttributeError):  # Python 3.11.2, where it was closed twice: it goes by itself
+                transport.abort()
         others = asyncio.all_tasks() - {asyncio.current_task()}
         for task in others:
             task.cancel()

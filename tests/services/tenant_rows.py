@@ -24,7 +24,7 @@ TENANT_TABLES = (
     "image_templates",
     "message_templates", "orders", "items", "facts", "ledger_moves", "webhooks", "deliveries",
     "webhook_replays", "idempotency_keys", "order_counts", "stored_sends", "account_credit",
-    "account_spending", "visits", "automations", "lead_purchases", "giftcards",
+    "account_spending", "hourly_counts", "visits", "automations", "lead_purchases", "giftcards",
     "imports", "memberships", "invitations", "oauth_clients", "oauth_grants", "audit_log",
 )  # fmt: skip
 """Parents before their children."""
@@ -42,6 +42,7 @@ CHECKED: dict[str, dict[str, object]] = {
     "webhooks": {"status": "active", "verb": "post"},
     "deliveries": {"status": "pending"},
     "visits": {"kind": "person"},
+    "hourly_counts": {"what": "scans"},
     "automations": {"trigger": "list_entry"},
     "lead_purchases": {"records": 1},
     "giftcards": {"status": "asked", "cents": 1},

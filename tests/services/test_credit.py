@@ -12,7 +12,8 @@ from placing import CENTS, balances, open_account, order_row, place
 from makers import count_rows, people, person
 from quillpost.accounts.rules import Caller
 from quillpost.accounts.service import tenant
-from quillpost.database.tables import account_credit, account_spending, accounts, facts, ledger_moves, orders
+from quillpost.database.counter_tables import account_credit, account_spending
+from quillpost.database.tables import accounts, facts, ledger_moves, orders
 from quillpost.kit.errors import Conflict, Refused, Unpaid
 from quillpost.orders import service
 from quillpost.orders.materialising import materialise

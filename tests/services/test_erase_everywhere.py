@@ -58,6 +58,7 @@ NOBODY = {
     "ledger_moves": "money, and an operator's note",
     "account_credit": "counters",
     "account_spending": "counters",
+    "hourly_counts": "counters",
     "rate_windows": "counters by token, key or digest of an address on the network",
     "webhooks": "an account's own receivers",
     "webhook_replays": "times",

@@ -42,12 +42,12 @@ SEEN_BESIDES = {
 """What an account may read that is not its own: it is tied to rows that are, which have their own policy."""
 WITH_MODE = (
     "orders", "items", "facts", "ledger_moves", "webhooks", "deliveries", "webhook_replays", "order_counts",
-    "stored_sends", "account_credit", "account_spending", "visits", "automations", "lead_purchases",
-    "giftcards",
+    "stored_sends", "account_credit", "account_spending", "hourly_counts", "visits", "automations",
+    "lead_purchases", "giftcards",
 )  # fmt: skip
 WRITTEN_ONCE = ("facts", "ledger_moves", "lead_purchases", "audit_log")
 """A tenant adds to them, and changes nothing that is there."""
-READ_ONLY = ("account_credit", "account_spending", "visits", "giftcards")
+READ_ONLY = ("account_credit", "account_spending", "hourly_counts", "visits", "giftcards")
 """A tenant sees them; the ledger, or the service, writes them. Of a gift card it may say that it is void."""
 TABLES = [metadata.tables[name] for name in TENANT_TABLES]
 WITH_SUB_ACCOUNT = [table for table in TABLES if "sub_account_id" in table.c]

@@ -15,15 +15,9 @@ from listing import add_people, make_list
 from direct import TestClient
 from makers import Account, Clock, make_account, people, person
 from quillpost.accounts.rules import Caller
+from quillpost.database.counter_tables import account_credit, account_spending
 from quillpost.database.giftcard_tables import giftcards
-from quillpost.database.tables import (
-    account_credit,
-    account_spending,
-    items,
-    ledger_moves,
-    orders,
-    prices,
-)
+from quillpost.database.tables import items, ledger_moves, orders, prices
 from quillpost.orders.materialising import materialise
 from quillpost.orders.moves import Move, move_items
 from quillpost.orders.rules import ItemStatus, OrderStatus
@@ -278,4 +272,4 @@ def test_a_cancelled_order_to_a_list_costs_nothing(
     office.check()
     [order] = office.rows(orders)
     assert (order.status, order.order_total) == ("cancelled", 0)
-    assert [row.cents for row in office.rows(account_credit) if row.cents] == []
+    assert sum(row.cents for row in office.rows(account_credit)) == 0  # a row for each connection that wrote

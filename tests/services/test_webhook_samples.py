@@ -51,7 +51,8 @@ def subscribe(parts: Parts, who: Caller, **how: Any) -> tuple[store.Webhook, Web
 
 def send_sample(parts: Parts, who: Caller, hook: store.Webhook) -> tuple[str, str]:
     with parts.db.transaction(tenant(who)) as tx:
-        return service.send_sample(tx, hook.id, now=parts.clock())
+        sent = service.send_sample(tx, hook.id, now=parts.clock())
+    return sent.event_id, sent.event_type
 
 
 def only_message(receiver: Webhook, told: Receivers) -> dict[str, Any]:

@@ -14,6 +14,8 @@ from quillpost.database.tables import accounts, tokens
 
 ACTS: Final[Mapping[str, str]] = {
     "account.created": "opened the account",
+    "account.changed": "changed the account",
+    "embed.changed": "changed which sites may show the composer",
     "credit.moved": "moved credit",
     "sign_in": "signed in",
     "sign_in.refused": "was not let in",
@@ -66,6 +68,9 @@ ACTS: Final[Mapping[str, str]] = {
     "stock.loaded": "loaded gift cards",
     "stock.released": "released gift cards that were set aside",
     "print_file.downloaded": "downloaded print files",
+    "jobs.retried": "ran failed jobs again",
+    "price.added": "set a price",
+    "price.withdrawn": "took a coming price back",
     "key.new": "made a new secret key",
     "key.resealed": "sealed all secrets anew",
     "key.forgotten": "removed a former secret key",

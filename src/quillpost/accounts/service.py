@@ -76,14 +76,29 @@ def count_hook(db: Database, list_id: int, *, limit: int) -> Allowance:
     return _counted(db, f"list:{list_id}", limit)
 
 
+def count_embed(db: Database, token_id: int, *, limit: int) -> Allowance:
+    """One more request of a composer within another product's page, by the token that has opened it."""
+    return _counted(db, f"embed:{token_id}", limit)
+
+
+def count_guest(db: Database, one_pass: str, *, limit: int) -> Allowance:
+    """The same by the pass that opens it: of one guest among those of a token."""
+    return _counted(db, f"guest:{token_format.digest(one_pass).hex()}", limit)
+
+
+def count_kept(db: Database, one_pass: str, *, limit: int) -> Allowance:
+    """One more send that a guest has stored, in the hour that a pass is good for."""
+    return _counted(db, f"guest-kept:{token_format.digest(one_pass).hex()}", limit, seconds=3_600)
+
+
 def count_knock(db: Database, door: str, address: str | None, *, limit: int) -> Allowance:
     """One more call at a door that is open to everyone: from this network address, or from all of them."""
     return _counted(db, f"{door}:{'all' if address is None else network_of(address)}", limit)
 
 
-def _counted(db: Database, key: str, limit: int) -> Allowance:
+def _counted(db: Database, key: str, limit: int, *, seconds: int = WINDOW_SECONDS) -> Allowance:
     with db.anonymous() as tx:
-        row = tx.execute(COUNT, {"key": key, "seconds": WINDOW_SECONDS}).one()
+        row = tx.execute(COUNT, {"key": key, "seconds": seconds}).one()
     return Allowance(limit, row.used, row.resets_in)
 
 

@@ -12,6 +12,7 @@ from quillpost.accounts.rules import Caller
 from quillpost.database import Tx
 from quillpost.database.tables import sub_accounts
 from quillpost.kit.errors import Forbidden, NotFound, Refused
+from quillpost.kit.paging import Page, PageRequest
 
 MOST = 10_000
 """Sub accounts of one account: their list is answered whole."""
@@ -89,6 +90,17 @@ def list_sub_accounts(tx: Tx) -> Sequence[SubAccount]:
     """All that the caller may see, the oldest first."""
     rows = tx.execute(sa.select(*_COLUMNS).where(_IS_THERE).order_by(sub_accounts.c.id))
     return [SubAccount(*row) for row in rows]
+
+
+def page_of_sub_accounts(tx: Tx, asked: PageRequest, *, named: str = "") -> Page[SubAccount]:
+    """The same page by page, by their titles; `named`, those alone with this in it."""
+    wanted = [_IS_THERE, *([sub_accounts.c.title.icontains(named, autoescape=True)] if named else [])]
+    by_title = sa.func.lower(sub_accounts.c.title), sub_accounts.c.id
+    rows = tx.execute(
+        sa.select(*_COLUMNS).where(*wanted).order_by(*by_title).limit(asked.per_page).offset(asked.offset)
+    )
+    total = tx.execute(sa.select(sa.func.count()).select_from(sub_accounts).where(*wanted)).scalar_one()
+    return Page([SubAccount(*row) for row in rows], total, asked)
 
 
 def titles_of(branches: Sequence[SubAccount]) -> Mapping[int, str]:

@@ -20,6 +20,8 @@ class Pen:
     who: Caller
     address: str | None
     clock: Clock
+    actor: audit.Actor | None = None
+    """The person, where one does it at a page of ours and not by a token."""
 
     def note(self, tx: Tx, act: str, about: Mapping[str, Any], *, sub_account_id: int | None = None) -> None:
         """One line; whoever is limited to a sub account writes for that one."""
@@ -27,7 +29,7 @@ class Pen:
             tx,
             self.who.account_id,
             act,
-            audit.caller_actor(tx, self.who, address=self.address),
+            self.actor or audit.caller_actor(tx, self.who, address=self.address),
             about=about,
             sub_account_id=self.who.sub_account_id if sub_account_id is None else sub_account_id,
             now=self.clock(),

@@ -23,6 +23,7 @@ SECURITY = {
     "Referrer-Policy": "no-referrer",
     "X-Frame-Options": "DENY",
 }
+FRAMING = "X-Frame-Options"
 SECRET_PATHS = re.compile(r"/gift(?:/|$)")
 """Where an address is a secret itself, and so may be all that is answered there, failures included."""
 PRIVATE = {"Cache-Control": "no-store", "X-Robots-Tag": "noindex", "Referrer-Policy": "no-referrer"}
@@ -87,12 +88,18 @@ def is_callers_id(given: str) -> bool:
 def _write_headers(headers: MutableHeaders, request_id: str, allowance: Allowance | None) -> None:
     headers["X-Request-Id"] = request_id
     for name, value in SECURITY.items():
-        headers.setdefault(name, value)
+        if name != FRAMING or not _names_a_frame(headers):
+            headers.setdefault(name, value)
     if headers.get("Content-Type", "").startswith("application/json"):
         headers.setdefault("Content-Security-Policy", NOTHING)
     if allowance is not None:
         headers["X-RateLimit-Limit"] = str(allowance.limit)
         headers["X-RateLimit-Remaining"] = str(allowance.remaining)
+
+
+def _names_a_frame(headers: MutableHeaders) -> bool:
+    """Whether its policy says which site may show it in a frame: the older header knows no sites."""
+    return "frame-ancestors http" in headers.get("Content-Security-Policy", "")
 
 
 def _route(scope: Scope) -> str:

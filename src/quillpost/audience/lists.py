@@ -99,10 +99,18 @@ def _by_id(tx: Tx, query: sa.Select[Any]) -> dict[int, MailingList]:
 
 
 def list_page(
-    tx: Tx, asked: PageRequest, *, sub_account_id: int | None = None, description: str | None = None
+    tx: Tx,
+    asked: PageRequest,
+    *,
+    sub_account_id: int | None = None,
+    description: str | None = None,
+    bars: bool | None = None,
 ) -> Page[MailingList]:
-    """Newest first; `description` is a part of it in any case."""
+    """Newest first; `description` is a part of it in any case. Those that `bars` says: suppression lists
+    alone, or none of them."""
     wanted: list[sa.ColumnElement[bool]] = []
+    if bars is not None:
+        wanted.append(mailing_lists.c.is_suppression_list if bars else ~mailing_lists.c.is_suppression_list)
     if sub_account_id is not None:
         wanted.append(mailing_lists.c.sub_account_id == sub_account_id)
     if description:

@@ -98,6 +98,12 @@ def read_recipient(tx: Tx, recipient_id: int, *, locked: bool = False) -> Recipi
     return _only(tx, query.with_for_update(key_share=True) if locked else query)
 
 
+def recipients_by_id(tx: Tx, recipient_ids: Sequence[int]) -> list[Recipient]:
+    """Those of them whom the caller sees, in this order."""
+    found = {row.id: _recipient(row) for row in tx.execute(_SELECT.where(recipients.c.id.in_(recipient_ids)))}
+    return [found[id_] for id_ in recipient_ids if id_ in found]
+
+
 def newest_with_email(tx: Tx, email: str) -> Recipient:
     """Whoever was added last with this e-mail, in any case."""
     return _only(tx, _SELECT.where(_has_email(email)).order_by(recipients.c.id.desc()).limit(1))

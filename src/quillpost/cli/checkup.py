@@ -38,6 +38,7 @@ from quillpost.live_readiness import live_readiness
 from quillpost.orders.pieces import DISPLAY_TYPES
 from quillpost.orders.rules import OrderStatus
 from quillpost.outbound import allowed_places
+from quillpost.pages.assets import missing_packages
 from quillpost.ports import CarrierDown, PartnerDown
 from quillpost.pricing.store import tariff_on
 from quillpost.print_partner import hook_secrets, partner_shown, reach
@@ -71,6 +72,7 @@ def without_database(settings: wiring.Settings) -> Iterator[Finding]:
     yield check_home(settings)
     yield check_files(settings)
     yield check_fonts(settings)
+    yield check_scripts(settings)
     yield check_port(settings)
     yield check_sign_in(settings)
     yield from check_press(settings)
@@ -134,6 +136,14 @@ def check_fonts(settings: wiring.Settings) -> Finding:
         return Finding("fonts", "broken", "no hand is installed", "Run `make setup` again.")
     later = f"; {waiting} faces are prepared when they are first needed" if waiting else ""
     return Finding("fonts", "ok", f"{count} hands{later}")
+
+
+def check_scripts(settings: wiring.Settings) -> Finding:
+    """Pages do their work without them, but nothing on them is live."""
+    if missing := missing_packages(wiring.npm_packages(settings)):
+        advice = "Run `make setup` again, or set QUILLPOST_FONT_PACKAGES to a node_modules folder with them."
+        return Finding("scripts", "warning", f"pages are without {', '.join(missing)}", advice)
+    return Finding("scripts", "ok", "the scripts of our pages are installed")
 
 
 def check_port(settings: wiring.Settings) -> Finding:

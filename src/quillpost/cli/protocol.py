@@ -1,4 +1,5 @@
-"""What the server says to bytes that are no HTTP: the one shape of all failures, and an id to quote."""
+"""What the server says to bytes that are no HTTP: the one shape of all failures, and an id to quote. And how
+it stops: streams that would stay open are ended."""
 
 from uuid import uuid4
 
@@ -13,6 +14,12 @@ UNREADABLE = "This is not HTTP as we read it: the method, the address or a heade
 
 class QuillpostProtocol(HttpToolsProtocol):
     """uvicorn's own, but for the answer to what its parser refuses: no application sees those requests."""
+
+    def shutdown(self) -> None:
+        """The server stops, and waits for what is still being answered: a stream would never be."""
+        if (live := self.app_state.get("live")) is not None:
+            live.end()
+        super().shutdown()
 
     def send_400_response(self, msg: str) -> None:
         request_id, body = uuid4().hex, orjson.dumps({"message": UNREADABLE})

@@ -10,6 +10,7 @@ from multiprocessing import parent_process
 from threading import Thread
 from typing import Annotated, Any
 
+import structlog
 import typer
 import uvicorn
 from fastapi import FastAPI
@@ -23,8 +24,11 @@ from quillpost.cli.working import GRACE_SECONDS, end, leave, spare_the_collector
 from quillpost.kit.errors import NotReady
 from quillpost.kit.logs import configure_logs
 from quillpost.outbound import note_receiver
+from quillpost.pages.assets import missing_packages
 from quillpost.parts import Parts
 from quillpost.web import Background, create_app
+
+log = structlog.get_logger(__name__)
 
 
 def add_to(app: typer.Typer) -> None:
@@ -49,6 +53,7 @@ def serve(
     signal.signal(signal.SIGTERM, leave)
     settings = wiring.load_settings()
     configure_logs(as_json=settings.log_format == "json", level=settings.log_level)
+    warn_of_missing_scripts(settings)
     listener = _listen(settings.host, settings.port)
     ground = wiring.open_ground(settings, stays=True)
     try:
@@ -62,6 +67,12 @@ def serve(
                 _serve_many(settings, workers, listener, greeting)
     finally:
         ground.close()
+
+
+def warn_of_missing_scripts(settings: wiring.Settings) -> None:
+    """Pages do all they must without them, and nothing on them is live: for whoever wonders why."""
+    if missing := missing_packages(wiring.npm_packages(settings)):
+        log.warning("pages.not_live", missing=missing, advice="`quillpost doctor` says how to install them.")
 
 
 def app_of_child() -> FastAPI:

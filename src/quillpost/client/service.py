@@ -1,5 +1,6 @@
 """The whole service as a client sees it: its resources, and the calls that belong to none."""
 
+from collections.abc import Sequence
 from typing import Literal, NotRequired, TypedDict, Unpack
 
 from quillpost.client.automations import Automations
@@ -77,6 +78,19 @@ class StoredSend(TypedDict):
     stored_send_url: str
 
 
+class EmbedOptions(TypedDict, total=False):
+    piece: str
+    message: str
+    sub_account_id: int
+    mailing_list_ids: Sequence[int]
+    expires_in: int
+
+
+class Embed(TypedDict):
+    url: str
+    expires_at: str
+
+
 class Service(Resource[How]):
     def __init__(self, wire: Wire) -> None:
         super().__init__(wire)
@@ -126,3 +140,8 @@ class Service(Resource[How]):
         """Send what was kept. A second call gives the first one's answer."""
         *_, piece, stored_id = stored_send_url.rstrip("/").split("/")
         return Ask(piece, stored_id)
+
+    @operation("POST /embeds")
+    def embed(self, origin: str, **body: Unpack[EmbedOptions]) -> Ask[Embed]:
+        """The composer for a frame in a page of this site; what is written there is a stored send."""
+        return Ask(body={**body, "origin": origin})

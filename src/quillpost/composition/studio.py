@@ -2,7 +2,7 @@
 
 import gc
 import zlib
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -115,13 +115,22 @@ class Studio:
             return _Job(self, designs, Press(title, made_at, self._intent)).run(copies)
 
     def preview(
-        self, design: Design, copy: Copy, *, dpi: int = PREVIEW_DPI, only: str | None = None
+        self,
+        design: Design,
+        copy: Copy,
+        *,
+        dpi: int = PREVIEW_DPI,
+        only: str | None = None,
+        without: Collection[str] = (),
     ) -> Previews:
         """The finished piece, drawn from the very pages that would print.
 
-        `only` names the one side that is wanted, as the piece's previews name it.
+        `only` names the one side that is wanted, as the piece's previews name it; `without`, those that are
+        not.
         """
-        job = _Job(self, {0: design}, None, only=only and self.pieces[design.piece].previews[only])
+        names = self.pieces[design.piece].previews
+        left_out = frozenset(names[name] for name in without)
+        job = _Job(self, {0: design}, None, only=only and names[only], without=left_out)
         printed = job.run([replace(copy, design=0)])
         sheets, envelope = job.looks[0].sheets, job.looks[0].envelope
         pictures = rasterise(printed.sheets, dpi=dpi, crops=[sheet.side.shown for sheet in sheets])
@@ -187,9 +196,11 @@ class _Job:
         press: Press | None,
         *,
         only: str | None = None,
+        without: frozenset[str] = frozenset(),
     ) -> None:
         self._studio = studio
         self._only = only
+        self._without = without
         self._designs = designs
         self._inks = Inks(studio.hands)
         self._sheets = BatchFile(self._inks, press)
@@ -228,7 +239,8 @@ class _Job:
         if self._only:
             return [self._sheets.prepare(side, design) for side in sides if side.name == self._only]
         pages = self._sheets.prepare_pages(piece.extra, design) if piece.extra else []
-        return [self._sheets.prepare(side, design) for side in sides] + pages
+        wanted = [side for side in sides if side.name not in self._without]
+        return [self._sheets.prepare(side, design) for side in wanted] + pages
 
     def _add(self, copies: Sequence[Copy]) -> Iterator[tuple[int, int]]:
         written = self._written(copies)

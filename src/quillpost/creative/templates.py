@@ -137,9 +137,10 @@ def list_image_templates(
     *,
     sub_account_id: int | None,
     type: str | None,  # noqa: A002
+    named: str = "",
 ) -> Page[ImageTemplate]:
-    """Newest first."""
-    rows, total = _page(tx, image_templates, asked, sub_account_id=sub_account_id, type=type)
+    """Newest first; `named`, those alone with this in their name."""
+    rows, total = _page(tx, image_templates, asked, named, sub_account_id=sub_account_id, type=type)
     return Page([ImageTemplate.of(row) for row in rows], total, asked)
 
 
@@ -149,10 +150,21 @@ def list_message_templates(
     *,
     sub_account_id: int | None,
     type: str | None,  # noqa: A002
+    named: str = "",
 ) -> Page[MessageTemplate]:
-    """Newest first."""
-    rows, total = _page(tx, message_templates, asked, sub_account_id=sub_account_id, type=type)
+    """Newest first; `named`, those alone with this in their name."""
+    rows, total = _page(tx, message_templates, asked, named, sub_account_id=sub_account_id, type=type)
     return Page([MessageTemplate.of(row) for row in rows], total, asked)
+
+
+def newest_image_templates(tx: Tx, *, most: int) -> list[ImageTemplate]:
+    """To choose from; nobody counts the others."""
+    return [ImageTemplate.of(row) for row in _newest(tx, image_templates, most)]
+
+
+def newest_message_templates(tx: Tx, *, most: int) -> list[MessageTemplate]:
+    """The same of messages."""
+    return [MessageTemplate.of(row) for row in _newest(tx, message_templates, most)]
 
 
 def insert_image_template(tx: Tx, values: Mapping[str, Any], *, now: datetime) -> ImageTemplate:
@@ -186,6 +198,20 @@ def delete_message_template(tx: Tx, template_id: int) -> None:
     _delete(tx, message_templates, template_id, "message_template_id")
 
 
+def require_unused_image(tx: Tx, template_id: int) -> None:
+    """`Refused`, in words that name what needs it, as deleting it would be."""
+    _require_unused(tx, template_id, "image_template_id")
+
+
+def require_unused_message(tx: Tx, template_id: int) -> None:
+    """The same for a message."""
+    _require_unused(tx, template_id, "message_template_id")
+
+
+def _newest(tx: Tx, table: sa.Table, most: int) -> list[sa.Row[Any]]:
+    return list(tx.execute(sa.select(table).order_by(table.c.id.desc()).limit(most)))
+
+
 def _first(
     tx: Tx, table: sa.Table, template_id: int, *, locked: bool = False, held: bool = False
 ) -> sa.Row[Any] | None:
@@ -202,9 +228,11 @@ def _required(row: sa.Row[Any] | None) -> sa.Row[Any]:
 
 
 def _page(
-    tx: Tx, table: sa.Table, asked: PageRequest, **filters: int | str | None
+    tx: Tx, table: sa.Table, asked: PageRequest, named: str, **filters: int | str | None
 ) -> tuple[list[sa.Row[Any]], int]:
     wanted = [table.c[name] == value for name, value in filters.items() if value is not None]
+    if named:
+        wanted.append(table.c.name.icontains(named, autoescape=True))
     rows = tx.execute(
         sa.select(table).where(*wanted).order_by(table.c.id.desc()).limit(asked.per_page).offset(asked.offset)
     )
@@ -228,6 +256,11 @@ def _update(
 
 def _delete(tx: Tx, table: sa.Table, template_id: int, known_as: str) -> None:
     _required(_first(tx, table, template_id, locked=True))
+    _require_unused(tx, template_id, known_as)
+    tx.execute(sa.delete(table).where(table.c.id == template_id))
+
+
+def _require_unused(tx: Tx, template_id: int, known_as: str) -> None:
     waiting = tx.execute(
         sa.select(orders.c.id)
         .where(orders.c[known_as] == template_id, orders.c.status.in_(HELD_BACK))
@@ -236,4 +269,3 @@ def _delete(tx: Tx, table: sa.Table, template_id: int, known_as: str) -> None:
     if waiting is not None:
         raise Refused(f"Order {waiting} still waits and uses this template: cancel it first, or wait.")
     refuse_while_automated(tx, automations.c[known_as] == template_id, what="template")
-    tx.execute(sa.delete(table).where(table.c.id == template_id))

@@ -18,6 +18,7 @@ batches = sa.Table(
     *maybe("composed_at", "handed_at", "printed_at", "mailed_at", kind=Moment),
     column("stock", Text),
     column("rush", Flag),
+    column("void_count", Int),
     *maybe("reprint_of", kind=Big),
     *maybe("mailer_id"),
     *maybe("first_serial", kind=Big),

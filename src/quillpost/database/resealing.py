@@ -20,8 +20,10 @@ AT_ONCE = 1_000
 LONGEST_WAIT = "5s"
 
 SEALED_COLUMNS = sa.text(
-    r"""select table_name, column_name from information_schema.columns
-         where table_schema = 'public' and data_type = 'bytea' and column_name like '%\_sealed'"""
+    r"""select c.relname as table_name, a.attname as column_name
+          from pg_class c join pg_attribute a on a.attrelid = c.oid
+         where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')
+           and a.atttypid = 'bytea'::regtype and a.attname like '%\_sealed' and not a.attisdropped"""
 )
 
 

@@ -56,6 +56,7 @@ accounts = sa.Table(
     *maybe("return_name", "return_address", "return_address2"),
     *maybe("return_city", "return_state", "return_postal_code"),
     *dated(),
+    sa.Column("embed_origins", ARRAY(sa.Text()), nullable=False, server_default="{}"),
 )
 
 sub_accounts = sa.Table(
@@ -236,7 +237,7 @@ orders = sa.Table(
     *maybe("lowest_dpi", kind=Int),
     column("rush", Flag),
     *maybe("pool_at", kind=Moment),
-    column("n_over", Int),
+    *(column(n, Int) for n in ("n_over", "n_lost")),
     *maybe("pictures_gone_at", kind=Moment),
     *maybe("verified_at", kind=Moment),
     *maybe("giftcard_brand", "giftcard_title", "giftcard_accent"),
@@ -244,18 +245,6 @@ orders = sa.Table(
     *maybe("landing_page_url"),
     column("gift_total", Big),
 )
-
-order_counts = sa.Table(
-    "order_counts",
-    metadata,
-    sa.Column("account_id", Big, primary_key=True),
-    sa.Column("mode", Text, primary_key=True),
-    sa.Column("sub_account_id", Big, primary_key=True),
-    sa.Column("type", Text, primary_key=True),
-    sa.Column("shard", Int, primary_key=True),
-    column("n", Big),
-)
-"""Orders by whose and what they are; without a sub account it is 0. Triggers keep them."""
 
 stored_sends = sa.Table(
     "stored_sends",
@@ -347,29 +336,6 @@ ledger_moves = sa.Table(
     column("at", Moment),
     *maybe("note"),
 )
-
-account_credit = sa.Table(
-    "account_credit",
-    metadata,
-    sa.Column("account_id", Big, primary_key=True),
-    sa.Column("mode", Text, primary_key=True),
-    sa.Column("sub_account_id", Big, primary_key=True),
-    sa.Column("shard", Int, primary_key=True),
-    column("cents", Big),
-)
-"""What accounts have in the ledger's book `credit`; without a sub account it is 0. Triggers keep it."""
-
-account_spending = sa.Table(
-    "account_spending",
-    metadata,
-    sa.Column("account_id", Big, primary_key=True),
-    sa.Column("mode", Text, primary_key=True),
-    sa.Column("sub_account_id", Big, primary_key=True),
-    sa.Column("month", Day, primary_key=True),
-    sa.Column("shard", Int, primary_key=True),
-    column("cents", Big),
-)
-"""What was captured in a month less what was given back. Triggers keep it too."""
 
 idempotency_keys = sa.Table(
     "idempotency_keys",

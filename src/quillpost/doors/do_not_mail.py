@@ -98,7 +98,7 @@ def _shown(
     headers = PRIVATE | ({} if retry_after is None else {"Retry-After": str(retry_after)})
     if not _is_for_people(request):
         return answer({"message": message}, status=status, headers=headers)
-    text = pages.text_of("stop.html", step=step, code=code, release=request.app.state.release)
+    text = pages.text_of("doors/stop.html", step=step, code=code, release=request.app.state.release)
     shown = pages.page(text, status=status)
     shown.headers.update(headers)
     return shown

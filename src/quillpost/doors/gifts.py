@@ -45,7 +45,7 @@ Body = Annotated[bytes, Depends(at_most(LARGEST_BODY))]
 @router.get("/gift")
 def ask_for_code(request: Request) -> Response:
     """One field. What stands behind a `?` is not read: addresses are kept in too many places."""
-    return _page(request, "gift.html", step="ask", typed="")
+    return _page(request, "doors/gift.html", step="ask", typed="")
 
 
 @router.post("/gift")
@@ -53,7 +53,7 @@ def take_code(request: Request, body: Body) -> Response:
     """From a code, however it was typed, to its page."""
     typed = _field(body, "code")
     if (claim := read_claim("".join(typed.split()))) is None:
-        return _page(request, "gift.html", step="wrong", typed=typed[:60], status=422)
+        return _page(request, "doors/gift.html", step="wrong", typed=typed[:60], status=422)
     return _led_to(f"/gift/{claim}")
 
 
@@ -149,7 +149,7 @@ def _ask_what_is_wrong(request: Request, code: str, parts: Parts, *, status: int
             return _led_to(f"/gift/{claim}")
         return _page(
             request,
-            "gift_report.html",
+            "doors/gift_report.html",
             path=f"/gift/{claim}",
             held=held,
             amount=_short_dollars(held.cents),
@@ -170,9 +170,9 @@ def _done(
     """Act on the card that the code is of, and show what came of it; or say why there is none."""
     claim = read_claim(code)
     if claim is None:
-        return _page(request, "gift.html", step="unknown", typed="", status=404)
+        return _page(request, "doors/gift.html", step="unknown", typed="", status=404)
     if claim == SPECIMEN:
-        return _page(request, "gift.html", step="specimen")
+        return _page(request, "doors/gift.html", step="specimen")
     guesses: Guesses = request.app.state.gift_guesses
     address = request.client.host if request.client else "unknown"
     if wait := guesses.wait(claim, address):
@@ -182,12 +182,12 @@ def _done(
             found = act(tx, claim)
     except SealBroken as broken:
         log.error("gift.does_not_open", why=str(broken))
-        return _page(request, "gift.html", step="sealed", path=f"/gift/{claim}", status=500)
+        return _page(request, "doors/gift.html", step="sealed", path=f"/gift/{claim}", status=500)
     if found is not None:
         guesses.note_right(claim)
         return show(request, claim, found)
     guesses.note_wrong(claim, address)
-    return _page(request, "gift.html", step="unknown", typed=spelled(claim), status=404)
+    return _page(request, "doors/gift.html", step="unknown", typed=spelled(claim), status=404)
 
 
 def _card_page(
@@ -201,7 +201,7 @@ def _card_page(
 ) -> Response:
     return _page(
         request,
-        "gift_card.html",
+        "doors/gift_card.html",
         path=f"/gift/{claim}",
         held=held,
         step="shown" if card else held.state.value,
@@ -216,7 +216,7 @@ def _card_page(
 
 
 def _too_many(request: Request, claim: str, wait: int) -> Response:
-    shown = _page(request, "gift.html", step="throttled", path=f"/gift/{claim}", status=429)
+    shown = _page(request, "doors/gift.html", step="throttled", path=f"/gift/{claim}", status=429)
     shown.headers["Retry-After"] = str(wait)
     return shown
 

@@ -90,7 +90,7 @@ def show_receiver(request: Request, key: str, parts: OurParts, who: MaybeReader)
     """The page on which events arrive."""
     return show(
         request,
-        "receiver.html",
+        "doors/receiver.html",
         who=who,
         events_path=f"/receiver/{key}/events",
         curl=curl("POST", f"{parts.base_url}/api/v2/send/postcard", EXAMPLE),

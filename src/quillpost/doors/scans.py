@@ -166,7 +166,9 @@ def tell_why(request: Request, code: str) -> Response:
         headers["Retry-After"] = str(trouble.retry_after)
     if "text/html" not in request.headers.get("accept", ""):
         return answer({"message": trouble.message}, status=trouble.status, headers=headers)
-    text = pages.text_of("scan.html", trouble=trouble.name, code=code, release=request.app.state.release)
+    text = pages.text_of(
+        "doors/scan.html", trouble=trouble.name, code=code, release=request.app.state.release
+    )
     shown = pages.page(text, status=trouble.status)
     shown.headers.update(headers)
     return shown

@@ -78,7 +78,7 @@ def _cut_off(request: Request) -> Response:
     """Long links are broken by mail programs: whoever has half of one is told so."""
     if "text/html" not in request.headers.get("accept", ""):
         raise NotFound
-    text = pages.text_of("unsubscribe_cut.html", release=request.app.state.release)
+    text = pages.text_of("doors/unsubscribe_cut.html", release=request.app.state.release)
     return _private(pages.page(text, status=404))
 
 
@@ -89,7 +89,7 @@ def _page(request: Request, parts: Parts, reader: refusals.Reader, *, is_changed
             "has_refused": refusals.has_refused(tx, reader),
         }
     text = pages.text_of(
-        "unsubscribe.html",
+        "doors/unsubscribe.html",
         **values,
         address=reader.address,
         is_changed=is_changed,

@@ -36,6 +36,10 @@ class ReviewLimits:
     unfilled_percent: int = 50
     undeliverable_percent: int = 50
 
+    def is_too_soft(self, dpi: int | None) -> bool:
+        """Whether an order waits whose softest picture prints so; None, they are all sharp."""
+        return dpi is not None and dpi < self.dpi
+
 
 def reasons(tx: Tx, studio: Studio, order_ids: Sequence[int], limits: ReviewLimits) -> dict[int, list[str]]:
     """Why these orders should wait, by their ids; those that need not are left out."""
@@ -49,7 +53,7 @@ def reasons(tx: Tx, studio: Studio, order_ids: Sequence[int], limits: ReviewLimi
     found = {
         order.id: [
             *_words(tx, studio, order),
-            *_resolution(order, limits.dpi),
+            *_resolution(order, limits),
             *unfilled.get(order.id, ()),
             *undeliverable.get(order.id, ()),
             *_return_address(order),
@@ -92,13 +96,12 @@ def _fit(tx: Tx, studio: Studio, order: Order) -> list[str]:
     ]
 
 
-def _resolution(order: Order, least: int) -> list[str]:
-    dpi = order.lowest_dpi
-    if dpi is None or dpi >= least:
+def _resolution(order: Order, limits: ReviewLimits) -> list[str]:
+    if not limits.is_too_soft(order.lowest_dpi):
         return []
     return [
-        f"A picture would print at {dpi} dpi, below the {least} that are asked for, and look blurred:"
-        " send it again with more pixels."
+        f"A picture would print at {order.lowest_dpi} dpi, below the {limits.dpi} that are asked for, and"
+        " look blurred: send it again with more pixels."
     ]
 
 

@@ -63,6 +63,7 @@ MARK_SPOILED = Moves(
      where p.batch_id = :batch and not p.superseded and i.status in ('Processing', 'Printed')
     """
 )
+VOID = sa.text("update batches set void_count = void_count + :pieces where id = :batch")
 
 # A claim that is printed again is not forgotten meanwhile: see privacy/retention.py.
 HOLD_CARDS = sa.text(
@@ -99,6 +100,9 @@ AGAIN = sa.text(
     void as (
         update prints p set superseded = true from wanted w
          where (p.batch_id, p.position) = (w.batch_id, w.position)),
+    fewer as (
+        update batches set void_count = void_count + (select count(*) from wanted)
+         where id = :batch and exists (select 1 from wanted)),
     counted as (
         update mailers set next_serial = next_serial + (select count(*) from wanted)
          where mailer_id = :mailer_id and exists (select 1 from wanted)),
@@ -346,5 +350,6 @@ def _take_spoiled(tx: Tx, batch_id: int, spoiled: Mapping[int, str], *, now: dat
         "reasons": [hide_secrets(why) or SPOILED for why in spoiled.values()],
     }
     failed = MARK_SPOILED.run(tx, values, now=now)
+    tx.execute(VOID, {"batch": batch_id, "pieces": failed})
     log.info("batch.spoiled", batch=batch_id, pieces=failed)
     return failed

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 import structlog
 
 from quillpost import events, jobs
+from quillpost.database import Tx
 from quillpost.fulfilment import rules, store
 from quillpost.fulfilment.batch_store import BatchStore, secret_among
 from quillpost.fulfilment.claims import closed
@@ -15,7 +16,7 @@ from quillpost.fulfilment.partner_names import is_another
 from quillpost.fulfilment.press import Press
 from quillpost.fulfilment.print_room import take_progress
 from quillpost.fulfilment.steps import COMPOSE, FOLLOW, HAND_OVER, NEXT_STEP, book
-from quillpost.fulfilment.ticket import TicketFile, job_ticket, ticket_dict, ticket_files
+from quillpost.fulfilment.ticket import JobTicket, TicketFile, job_ticket, ticket_dict, ticket_files
 from quillpost.kit.errors import Unavailable
 from quillpost.kit.sealing import SealBroken
 from quillpost.orders.rules import OrderStatus
@@ -222,24 +223,29 @@ def _not_inside(items: Sequence[int]) -> str | None:
 def _print_job(press: Press, batch: store.Batch) -> PrintJob:
     files = _files(press, batch)
     with press.db.work() as tx:
-        replaces, secret = store.replaced(tx, batch.id), store.secret_files(tx, batch.id)
-    ticket = job_ticket(
-        press.studio.pieces[batch.piece],
-        reference=rules.reference(batch.id),
-        pieces=batch.item_count,
-        mail_class=batch.mail_class,
-        files=[TicketFile.of(name, data) for name, data in files.items()],
-        made_at=batch.created_at,
-        stock=batch.stock,
-        rush=batch.rush,
-        reprint_of=None if batch.reprint_of is None else rules.reference(batch.reprint_of),
-        replaces=replaces,
-    )
+        secret = store.secret_files(tx, batch.id)
+        ticket = ticket_of(tx, press, batch, [TicketFile.of(name, data) for name, data in files.items()])
     return PrintJob(
         reference=ticket.reference,
         files=files | ticket_files(ticket),
         ticket=ticket_dict(ticket),
         secret=secret,
+    )
+
+
+def ticket_of(tx: Tx, press: Press, batch: store.Batch, files: Sequence[TicketFile]) -> JobTicket:
+    """What the printer is told about the batch with these files."""
+    return job_ticket(
+        press.studio.pieces[batch.piece],
+        reference=rules.reference(batch.id),
+        pieces=batch.item_count,
+        mail_class=batch.mail_class,
+        files=files,
+        made_at=batch.created_at,
+        stock=batch.stock,
+        rush=batch.rush,
+        reprint_of=None if batch.reprint_of is None else rules.reference(batch.reprint_of),
+        replaces=store.replaced(tx, batch.id),
     )
 
 

@@ -8,13 +8,16 @@ import pikepdf
 from quillpost.composition.art.refusals import BadArt
 from quillpost.composition.content import Addressee, Copy
 from quillpost.composition.pages.layout import DoesNotFit
+from quillpost.composition.studio import Previews
 from quillpost.creative.images import heavy_work, kept_files
 from quillpost.fulfilment.press import Press
 from quillpost.fulfilment.store import file_keys, trackings
 from quillpost.kit.errors import Refused
 from quillpost.orders import look
 from quillpost.orders.reading import first_items
+from quillpost.orders.records import Item, Order
 from quillpost.orders.store import read_order
+from quillpost.ports import FileMissing
 
 PIECES = 3
 
@@ -53,6 +56,31 @@ def draw_proof(press: Press, order_id: int) -> bytes:
     except (DoesNotFit, BadArt) as fault:
         raise Refused(f"No piece of this order can be drawn: {fault}") from fault
     return drawn.sheets if drawn.envelopes is None else _joined(drawn.sheets, drawn.envelopes)
+
+
+def draw_piece(press: Press, order: Order, item: Item) -> Previews:
+    """One piece as it is printed, side by side, for the eye; a gift card with a specimen of its code.
+
+    With the service's eyes, too: whoever asks has made sure that order and piece are theirs to see.
+    """
+    with press.db.work() as tx:
+        codes = trackings(tx, [item.id])
+        key = look.DesignKey.of(item, order)
+        pictures = file_keys(tx, [key])
+    indicia = press.worlds[order.mode].indicia[order.mail_class]
+    claim = look.specimen_claim(order.gift, qr_base=press.qr_base)
+    seen = replace(item, tracking=codes.get(item.id))
+    copy = look.copy(seen, order, qr_base=press.qr_base, opt_out=press.opt_out, claim=claim)
+    try:
+        designs = look.designs(
+            [key], {order.id: order}, kept_files(press.shelf.store, pictures), indicia=indicia
+        )
+        with heavy_work():
+            return press.studio.preview(designs[key], copy)
+    except (DoesNotFit, BadArt) as fault:
+        raise Refused(f"This piece cannot be drawn: {fault}") from fault
+    except (FileMissing, KeyError):
+        raise Refused("The pictures of this order are no longer kept.") from None
 
 
 def draw_front(press: Press, order_id: int, *, dpi: int) -> bytes:

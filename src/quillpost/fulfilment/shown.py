@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -32,6 +33,9 @@ class BatchFilter:
     status: str | None = None
     is_open: bool | None = None
     in_trouble: bool = False
+    piece: str | None = None
+    made_since: datetime | None = None
+    made_before: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +86,12 @@ def _conditions(wanted: BatchFilter) -> list[sa.ColumnElement[bool]]:
         conditions.append(batches.c.status == "mailed")
     if wanted.in_trouble:
         conditions.append(batches.c.trouble.is_not(None))
+    if wanted.piece is not None:
+        conditions.append(batches.c.piece == wanted.piece)
+    if wanted.made_since is not None:
+        conditions.append(batches.c.created_at >= wanted.made_since)
+    if wanted.made_before is not None:
+        conditions.append(batches.c.created_at < wanted.made_before)
     return conditions
 
 

@@ -56,6 +56,21 @@ _COUNT = sa.text(
     """
 )
 
+# Of each brand's amounts, as many as are worth counting: a shelf may hold a million cards.
+_FREE = sa.text(
+    """
+    select b.code as brand, a.cents, s.free
+      from giftcard_brands b cross join lateral unnest(b.amounts) as a (cents)
+     cross join lateral (
+            select count(*) as free from (
+                select 1 from giftcard_stock
+                 where mode = 'live' and brand = b.code and cents = a.cents and taken_by is null
+                   and set_aside_at is null and coalesce(expires_on >= :good_on, true) limit :most) c) s
+     where s.free > 0 order by b.code, a.cents
+    """
+)
+MOST_FREE = 1_000
+
 # Those that pieces have are set aside, too, in case that they come back.
 _RELEASE = sa.text(
     """
@@ -140,6 +155,14 @@ def every_brand(tx: Tx) -> list[Brand]:
 def count_stock(tx: Tx, *, now: datetime) -> list[Shelf]:
     found = tx.execute(_COUNT, {"good_on": (now + GOOD_FOR).date()})
     return [Shelf(**row._mapping) for row in found]
+
+
+def free_cards(tx: Tx, *, now: datetime) -> dict[str, dict[int, int]]:
+    """How many can be given of each brand, by its amounts; `MOST_FREE` stands for that or more."""
+    found = dict[str, dict[int, int]]()
+    for row in tx.execute(_FREE, {"good_on": (now + GOOD_FOR).date(), "most": MOST_FREE}):
+        found.setdefault(row.brand, {})[row.cents] = row.free
+    return found
 
 
 def release(tx: Tx, brand: str | None, *, now: datetime) -> int:

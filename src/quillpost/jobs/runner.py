@@ -13,6 +13,7 @@ import structlog
 from procrastinate import jobs as procrastinate_jobs
 from procrastinate import utils as procrastinate_utils
 
+from quillpost.jobs.overtaken import TolerantManager
 from quillpost.jobs.task import Task
 from quillpost.kit.errors import Unavailable
 
@@ -94,6 +95,8 @@ class Runner:
                 conninfo=conninfo, min_size=1, max_size=self._concurrency + 2 + len(self._lines), timeout=5
             )
         )
+        self._manager = self._app.job_manager
+        self._app.job_manager = TolerantManager(self._app.connector)
         for task in tasks:
             _register(self._app, task)
         _forget_finished_jobs(self._app, kept_hours=kept_hours)
@@ -163,7 +166,7 @@ class Runner:
 
     async def _take_over(self) -> None:
         """Put the jobs of workers that fell silent back in the queue."""
-        manager = self._app.job_manager
+        manager = self._manager
         while True:
             for job in await manager.get_stalled_jobs(seconds_since_heartbeat=self._pulse.stall_seconds):
                 with suppress(procrastinate.exceptions.ConnectorException):

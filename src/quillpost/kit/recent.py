@@ -19,6 +19,11 @@ class Recent(Generic[Key, Thing]):
         self._bytes = 0
         self._lock = Lock()
 
+    def peek(self, key: Key) -> Thing | None:
+        """What is kept of it; nothing is read."""
+        with self._lock:
+            return self._kept.get(key)
+
     def get(self, key: Key, read: Callable[[], Thing]) -> Thing:
         with self._lock:
             if key in self._kept:

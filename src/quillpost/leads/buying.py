@@ -23,6 +23,8 @@ from quillpost.pricing.rules import dollars
 
 TELL = "leads.tell"
 """The task that tells a provider which of its records were bought."""
+RADIUS = "radius"
+"""The type of lists that a search fills."""
 LONGEST_NAME = 300
 PURCHASES_AT_ONCE = 1_000
 
@@ -40,13 +42,14 @@ def buy_onto_list(
     into: int | None,
     home: int | None,
     name: str | None = None,
+    kind: str = RADIUS,
     needs_credit: bool = False,
     now: datetime,
 ) -> tuple[MailingList, Find]:
-    """The list that they are on now, a new one or `into`, and who of them was bought. Where it
+    """The list that they are on now, a new one of this `kind` or `into`, and who of them was bought. Where it
     `needs_credit` the account's must do."""
     if into is None:
-        bought, onto = found, new_list(tx, who, sealer, search, home=home, name=name, now=now)
+        bought, onto = found, new_list(tx, who, sealer, search, home=home, name=name, kind=kind, now=now)
     else:
         onto = _held(tx, into)
         bought = found.without(_there(tx, onto, found))
@@ -67,11 +70,12 @@ def new_list(
     *,
     home: int | None,
     name: str | None = None,
+    kind: str = RADIUS,
     now: datetime,
 ) -> MailingList:
     """An empty one for what is bought, named after the search unless it has a name."""
     values = {
-        "type": "radius",
+        "type": kind,
         "description": (name or f"Around {' '.join(search.address.split())}")[:LONGEST_NAME],
         "is_suppression_list": False,
         "sub_account_id": home,

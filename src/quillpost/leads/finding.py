@@ -6,7 +6,7 @@ to already, is left out and the next nearest stand in, so that what is counted i
 
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -54,6 +54,9 @@ HAD_IT = (
     " set allow_duplicates."
 )
 
+Place = tuple[float, float]
+"""Latitude and longitude."""
+
 PassedOver = Callable[[Tx, Sequence[Person]], set[int]]
 """The places, from 1 on, of those whom the next nearest stand in for; who asks knows why."""
 
@@ -79,12 +82,15 @@ _LEFT_OUT = sa.text(
 
 @dataclass(frozen=True, slots=True)
 class Find:
-    """Whom a search has found, the nearest first. `ids` are the source's own; `is_told`, it hears of them."""
+    """Whom a search has found, the nearest first. `ids` are the source's own; `is_told`, it hears of them.
+    `places` are where the addresses lie around the `middle`, as far as the source says."""
 
     people: list[Person]
     ids: list[str]
     are_samples: bool
     is_told: bool
+    places: list[Place | None] = field(default_factory=list)
+    middle: Place | None = None
 
     @property
     def cents(self) -> int:
@@ -94,7 +100,8 @@ class Find:
         """Those with other addresses."""
         kept = [place for place, person in enumerate(self.people) if person.address_key not in keys]
         people = [self.people[place] for place in kept]
-        return replace(self, people=people, ids=[self.ids[place] for place in kept])
+        places = [self.places[place] for place in kept] if self.places else []
+        return replace(self, people=people, ids=[self.ids[place] for place in kept], places=places)
 
 
 def find(
@@ -140,7 +147,12 @@ def find(
         raise NoMatch(HAD_IT if repeats else _nobody(db, who, provider))
     chosen = found[: search.record_count]
     return Find(
-        [person for _, person in chosen], [id_ for id_, _ in chosen], who.is_testing, provider.is_told
+        [person for _, person in chosen],
+        [lead.id for lead, _ in chosen],
+        who.is_testing,
+        provider.is_told,
+        [lead.place for lead, _ in chosen],
+        (latitude, longitude),
     )
 
 
@@ -157,9 +169,9 @@ class _Sieve:
     repeats: PassedOver | None
     now: datetime
 
-    def sift(self, candidates: Sequence[Lead]) -> list[tuple[str, Person]]:
-        """With the record's id; one for each address that is mailed to."""
-        people: dict[str, tuple[str, Person]] = {}
+    def sift(self, candidates: Sequence[Lead]) -> list[tuple[Lead, Person]]:
+        """With their records; one for each address that is mailed to."""
+        people: dict[str, tuple[Lead, Person]] = {}
         for lead in candidates:
             property_, person = _people(lead, owner=self.search.use_property_owner)
             key = person.address_key
@@ -167,7 +179,7 @@ class _Sieve:
                 continue
             if self.middle is not None and self.middle in (key, property_.address_key):
                 continue
-            people.setdefault(key, (lead.id, person))
+            people.setdefault(key, (lead, person))
         with self.db.transaction(tenant(self.who)) as tx:
             nearest = [person for _, person in people.values()]
             left_out = self._left_out(tx, nearest)

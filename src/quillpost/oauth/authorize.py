@@ -126,7 +126,7 @@ def _page(
     this_page = f"{request.url.path}?{request.url.query}"
     return show(
         request,
-        "oauth_consent.html",
+        "oauth/consent.html",
         who=who,
         status=200 if faults is None else 422,
         leads_to=wish.redirect_uri,
@@ -146,7 +146,7 @@ def _page(
 
 
 def _fault(request: Request, who: SignedIn | None, fault: Fault) -> Response:
-    return show(request, "oauth_fault.html", who=who, status=400, sentence=fault.sentence, back=None)
+    return show(request, "oauth/fault.html", who=who, status=400, sentence=fault.sentence, back=None)
 
 
 def _offered_back(request: Request, refusal: Answer) -> Response:
@@ -155,7 +155,7 @@ def _offered_back(request: Request, refusal: Answer) -> Response:
     sentence = f"The app's request is wrong. {parse_qs(urlsplit(back).query)['error_description'][0]}"
     place = _place(back)
     return show(
-        request, "oauth_fault.html", who=None, status=400, sentence=sentence, back=back, leads_back_to=place
+        request, "oauth/fault.html", who=None, status=400, sentence=sentence, back=back, leads_back_to=place
     )
 
 

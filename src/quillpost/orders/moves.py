@@ -33,6 +33,8 @@ _DELTAS = ",\n".join(
     f"count(*) filter (where current = '{s}') - count(*) filter (where previous = '{s}') as {s.tally}"
     for s in ItemStatus
 )
+# What failed after the mail had it: spoiled pieces, and such as were stopped, never went out.
+WAS_MAILED = "(previous not in ('Processing', 'Printed') or seen_at is not null)"
 _COUNTS = ",\n".join(f"n_{s.tally} = o.n_{s.tally} + d.{s.tally}" for s in ItemStatus)
 
 
@@ -120,13 +122,14 @@ _MOVE = f"""
         having sum(price_cents + case kind when 'release' then gift_held else 0 end) > 0),
     changed as (
         select order_id, count(*) as moved, sum(over) as over, {_DELTAS},
+               count(*) filter (where current = 'Failed' and {WAS_MAILED}) as lost_in_mail,
                coalesce(sum(price_cents) filter (where current = 'Failed'), 0) as lost,
                coalesce(sum(gift_held) filter (where current = 'Failed'), 0) as not_given,
                array_agg(id) filter (where has_card and current = 'Failed') as lost_cards
           from moved group by order_id),
     counted as (
         update orders o
-           set {_COUNTS}, n_over = o.n_over + d.over,
+           set {_COUNTS}, n_over = o.n_over + d.over, n_lost = o.n_lost + d.lost_in_mail,
                order_total = o.order_total - d.lost, gift_total = o.gift_total - d.not_given,
                updated_at = :now
           from changed d

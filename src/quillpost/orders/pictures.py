@@ -68,10 +68,22 @@ class Artwork:
     pages_file: ShelfFile | None = None
 
 
+FetchImages = Callable[[Fetcher, Sequence[Wanted]], list[FetchedPicture]]
+FetchPages = Callable[[Fetcher, Wanted], FetchedPages]
+
+
 def gather(
-    fetcher: Fetcher, store: FileStore, wish: Wish, people: Sequence[Person], sender: Sender
+    fetcher: Fetcher,
+    store: FileStore,
+    wish: Wish,
+    people: Sequence[Person],
+    sender: Sender,
+    *,
+    images: FetchImages = fetch_images,
+    papers: FetchPages = fetch_pages,
 ) -> Artwork:
-    """Fetch what the wish names by address, every distinct one once, and read the rest from the shelf."""
+    """Fetch what the wish names by address, every distinct one once, and read the rest from the shelf.
+    Whoever shows a piece while it is still changed fetches in ways of their own, which remember."""
     named = {"front": wish.front, "background": wish.background, "logo": wish.logo}
     urls = {
         name: (source, filled_urls(source.url, wish, people, sender))
@@ -84,7 +96,8 @@ def gather(
         for url, place in first_places(by_place).items()
     ]
     pictures, pages = _both(
-        lambda: fetch_images(fetcher, [one for _, one in wanted]), lambda: _pages(fetcher, store, wish.pages)
+        lambda: images(fetcher, [one for _, one in wanted]),
+        lambda: _pages(fetcher, store, wish.pages, papers),
     )
     found = {(name, one.url): picture for (name, one), picture in zip(wanted, pictures, strict=True)}
     art = {
@@ -110,13 +123,15 @@ def _both(first: Callable[[], A], second: Callable[[], B]) -> tuple[A, B]:
     return found, second()
 
 
-def _pages(fetcher: Fetcher, store: FileStore, source: Source | None) -> FetchedPages | None:
+def _pages(
+    fetcher: Fetcher, store: FileStore, source: Source | None, papers: FetchPages
+) -> FetchedPages | None:
     if source is None:
         return None
     if source.file is not None:
         return kept_pages(store, source.file.key)
     assert source.url is not None
-    return fetch_pages(fetcher, Wanted(source.url, source.field, source.part))
+    return papers(fetcher, Wanted(source.url, source.field, source.part))
 
 
 def creative_key(wish: Wish, artwork: Artwork) -> UUID:

@@ -102,6 +102,8 @@ DISPLAY_TYPES = {
 }
 """The human form of an order's type and size."""
 
+NO_FRONT = "Give a front_image_url or an image_template: only a call with its own message may go without."
+
 TYPES = tuple(dict.fromkeys(type_ for type_, _ in DISPLAY_TYPES))
 
 
@@ -131,9 +133,7 @@ def missing(piece: Piece, supplied: Supplied) -> Mapping[str, str]:
         instead = " (or a pdf_only_url)" if piece.is_letter else ""
         found["message"] = f"Give a message, or a message_template{instead}."
     if not (supplied.front or there[piece.front]):
-        found["front_image_url"] = (
-            "Give a front_image_url or an image_template: only a call with its own message may go without."
-        )
+        found["front_image_url"] = NO_FRONT
     return found
 
 

@@ -1,7 +1,7 @@
 """Everything that can still refuse a sound wish: what has to be fetched or laid out."""
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -17,11 +17,14 @@ from quillpost.kit.errors import Invalid
 from quillpost.leads.finding import Find
 from quillpost.orders import look
 from quillpost.orders.listed import Reach, may_repeat
-from quillpost.orders.pictures import Art, Artwork, creative_key, gather, whose
+from quillpost.orders.pictures import Art, Artwork, creative_key, whose
+from quillpost.orders.pictures import gather as gather_anew
 from quillpost.orders.resolving import Resolved
 from quillpost.orders.wish import Source, Wish
 from quillpost.ports import Fetcher, FileStore
 from quillpost.pricing.rules import Tariff
+
+Gather = Callable[[Fetcher, FileStore, Wish, Sequence[Person], content.Sender], Artwork]
 
 _FAINT = 0.8
 _LONGEST = " (with the longest values on the lists)"
@@ -72,6 +75,7 @@ def prepare(
     fetcher: Fetcher,
     store: FileStore,
     indicia: tuple[str, ...],
+    gather: Gather = gather_anew,
 ) -> Draft:
     """Check all that depends on others; the network is asked last. No transaction is open meanwhile."""
     return_address = return_address_of(wish, resolved.sender)

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from quillpost.accounts.rules import Caller
 from quillpost.accounts.service import tenant
 from quillpost.audience.rules import Person
+from quillpost.composition.content import Copy, Design
 from quillpost.composition.studio import Previews, Studio
 from quillpost.creative.images import heavy_work
 from quillpost.creative.shelf import Kept, Shelf
@@ -31,8 +32,17 @@ def draw(
     now: datetime,
 ) -> Previews:
     """All sides as they would print, for the recipient asked for or the first who can be mailed."""
-    wish, art = draft.wish, draft.artwork
     place, person = _shown(db, who, draft, now=now)
+    design, copy = posed(draft, place, person, qr_base=qr_base, opt_out=opt_out)
+    with heavy_work():
+        return studio.preview(design, copy)
+
+
+def posed(
+    draft: Draft, place: Place, person: Person, *, qr_base: str, opt_out: str | None
+) -> tuple[Design, Copy]:
+    """The draft as this person's piece, to be drawn."""
+    wish, art = draft.wish, draft.artwork
     front, background = art.front.of(place), art.background.of(place)
     design = replace(
         draft.design,
@@ -48,8 +58,7 @@ def draw(
         opt_out=f"{opt_out}{SPECIMEN_CODE}" if opt_out else None,
         claim=look.specimen_claim(wish.gift, qr_base=qr_base),
     )
-    with heavy_work():
-        return studio.preview(design, copy)
+    return design, copy
 
 
 def keep_previews(shelf: Shelf, pictures: Mapping[str, bytes], *, now: datetime) -> dict[str, Kept]:

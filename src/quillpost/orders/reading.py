@@ -10,14 +10,23 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB
 
 from quillpost.database import Database, Tenant, Tx
+from quillpost.database.counter_tables import order_counts
 from quillpost.database.paging import OLDEST_FIRST, Conditions, Sorting, page_ids, read_page, rows_of
-from quillpost.database.tables import facts, items, order_counts, orders
+from quillpost.database.tables import facts, items, orders
 from quillpost.giftcards.cards import CardEvent, read_card
 from quillpost.kit.errors import NotFound
 from quillpost.kit.paging import Page, PageRequest
 from quillpost.orders.metadata_filter import Alternatives
 from quillpost.orders.records import Item, Order
 from quillpost.orders.rules import ItemStatus, OrderStatus
+
+END_OF_TIME = 10**12
+"""No list is that long: seen from here, every page is nearer to the beginning."""
+
+STATES = sa.text(
+    "select previous, current, at from facts where order_id = :order_id and kind = 'order.status' order by id"
+)
+"""In an index that has nothing else: an order may have millions of facts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,26 +64,39 @@ class Step:
     inferred: bool = False
 
 
-def list_orders(db: Database, tx: Tx, who: Tenant, asked: PageRequest, wanted: OrderFilter) -> Page[Order]:
-    """Newest first."""
+def list_orders(
+    db: Database,
+    tx: Tx,
+    who: Tenant,
+    asked: PageRequest,
+    wanted: OrderFilter,
+    *,
+    most: int | None = None,
+) -> Page[Order]:
+    """Newest first. Where nobody has counted them they are counted now: up to `most`, where that is given,
+    and then a total of one more says that there are more."""
     conditions = [*rows_of(orders, who), *_conditions(wanted)]
     if wanted.metadata:
-        return _list_by_metadata(db, tx, conditions, asked)
-    total = _tallied(tx, who, wanted) if wanted.is_tallied else _counted(tx, conditions)
+        return _list_by_metadata(db, tx, conditions, asked, most=most)
+    total = _tallied(tx, who, wanted) if wanted.is_tallied else _counted(tx, conditions, most=most)
     # The index that knows the time has its rows by time.
     sorting = Sorting(by=(orders.c.created_at,) if wanted.is_dated else (), led_by=orders.c.mode)
-    rows = read_page(tx, orders, conditions, asked, total=total, sorting=sorting)
+    is_cut = not wanted.is_tallied and most is not None and total > most
+    end = END_OF_TIME if is_cut and asked.offset < total else total
+    rows = read_page(tx, orders, conditions, asked, total=end, sorting=sorting)
     return Page([Order.of(row) for row in rows], total, asked)
 
 
-def _list_by_metadata(db: Database, tx: Tx, conditions: Conditions, asked: PageRequest) -> Page[Order]:
+def _list_by_metadata(
+    db: Database, tx: Tx, conditions: Conditions, asked: PageRequest, *, most: int | None
+) -> Page[Order]:
     """The service itself finds the ids; what is shown of them is read as the caller.
 
     Row-level security comes before every operator that PostgreSQL does not know to keep secrets, and `@>`
     is such a one: for a tenant its index is closed, and each order would be looked at.
     """
     with db.work() as service:
-        total = _counted(service, conditions)
+        total = _counted(service, conditions, most=most)
         ids = list(service.execute(page_ids(orders, conditions, asked, total=total)).scalars())
     rows = tx.execute(sa.select(orders).where(orders.c.id.in_(ids)).order_by(orders.c.id.desc()))
     return Page([Order.of(row) for row in rows], total, asked)
@@ -95,6 +117,17 @@ def _conditions(wanted: OrderFilter) -> list[sa.ColumnElement[bool]]:
     return conditions
 
 
+def orders_by_sub_account(tx: Tx, who: Tenant, among: Sequence[int]) -> dict[int, int]:
+    """How many orders each of these sub accounts has, where it has any."""
+    whose = order_counts.c.sub_account_id
+    rows = tx.execute(
+        sa.select(whose, sa.func.sum(order_counts.c.n))
+        .where(*rows_of(order_counts, who), whose.in_(among))
+        .group_by(whose)
+    )
+    return {row[0]: int(row[1]) for row in rows if row[1]}
+
+
 def _tallied(tx: Tx, who: Tenant, wanted: OrderFilter) -> int:
     conditions = rows_of(order_counts, who)
     if wanted.sub_account_id is not None:
@@ -104,8 +137,11 @@ def _tallied(tx: Tx, who: Tenant, wanted: OrderFilter) -> int:
     return int(tx.execute(sa.select(sa.func.sum(order_counts.c.n)).where(*conditions)).scalar() or 0)
 
 
-def _counted(tx: Tx, conditions: Conditions) -> int:
+def _counted(tx: Tx, conditions: Conditions, *, most: int | None) -> int:
     counted = sa.select(sa.func.count()).select_from(orders).where(*conditions)
+    if most is not None:
+        some = sa.select(orders.c.id).where(*conditions).limit(most + 1).subquery()
+        counted = sa.select(sa.func.count()).select_from(some)
     return int(tx.execute(counted).scalar_one())
 
 
@@ -147,6 +183,20 @@ def read_item(tx: Tx, item_id: int) -> Item:
     return Item.of(row)
 
 
+@dataclass(frozen=True, slots=True)
+class OrderStep:
+    """What an order became, and when."""
+
+    status: OrderStatus
+    at: datetime
+
+
+def states(tx: Tx, order_id: int) -> list[OrderStep]:
+    """What has become of the order itself, oldest first."""
+    found = tx.execute(STATES, {"order_id": order_id})
+    return [OrderStep(OrderStatus(row.current), row.at) for row in found]
+
+
 def history(tx: Tx, item: Item) -> list[Step]:
     """Where the piece has been and what became of its card, oldest first."""
     card = read_card(tx, item.id)
@@ -179,6 +229,11 @@ def _stopped(tx: Tx, item: Item, previous: ItemStatus) -> list[Step]:
     last = tx.execute(sa.select(facts).where(*of_order).order_by(facts.c.id.desc()).limit(1)).one()
     is_it = last.kind == "order.status" and last.current in (OrderStatus.CANCELLED, OrderStatus.ERROR)
     return [Step(item.status, previous, last.at)] if is_it else []
+
+
+def price_of(tx: Tx, item_id: int) -> int:
+    """What the piece costs by itself, in cents."""
+    return int(tx.execute(sa.select(items.c.price_cents).where(items.c.id == item_id)).scalar_one())
 
 
 def items_in_trouble(tx: Tx, order: Order, status: ItemStatus, *, most: int) -> list[Item]:

@@ -60,6 +60,8 @@ class Order:
     gift: Gift | None
     gift_total: int
     tally: dict[ItemStatus, int]
+    n_lost: int
+    """Of those that failed, how many the mail had."""
     total_scans: int
     multi_scans: int
     warnings: list[str]

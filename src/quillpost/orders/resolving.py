@@ -135,8 +135,8 @@ def _wish(
         pdf_only=pdf_only is not None,
         pdf_left_out=pdf_only is None and bool(words and words.pdf_only_url),
         unused=unused,
-        brand=_brand(sub_account.branding) if is_bare and sub_account else None,
-        logo=_logo(sub_account.branding) if is_bare and sub_account else None,
+        brand=brand_of(sub_account.branding) if is_bare and sub_account else None,
+        logo=logo_of(sub_account.branding) if is_bare and sub_account else None,
         qrcode_url=code.url,
         qrcode_field=code.field,
         qrcode_part=code.part,
@@ -278,7 +278,8 @@ def _fallback(call: Call, sub_account: SubAccount | None) -> Source | None:
     return Source(SUB_ACCOUNT, url, part=f"its {name}")
 
 
-def _brand(branding: Mapping[str, str | None]) -> Brand | None:
+def brand_of(branding: Mapping[str, str | None]) -> Brand | None:
+    """What of a sub account's branding a front without art shows."""
     told = (branding.get("phone"), branding.get("domain") or branding.get("email"))
     brand = Brand(
         accent=branding.get("accentColor"),
@@ -286,10 +287,10 @@ def _brand(branding: Mapping[str, str | None]) -> Brand | None:
         contact=" · ".join(part for part in told if part) or None,
         disclaimer=branding.get("disclaimer"),
     )
-    return brand if brand != Brand() or _logo(branding) else None
+    return brand if brand != Brand() or logo_of(branding) else None
 
 
-def _logo(branding: Mapping[str, str | None]) -> Source | None:
+def logo_of(branding: Mapping[str, str | None]) -> Source | None:
     """A logo may also be kept as a word, which is not printed."""
     url = branding.get("logo") or ""
     return Source(SUB_ACCOUNT, url, part="its logo") if "://" in url else None

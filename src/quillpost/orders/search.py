@@ -13,6 +13,8 @@ from quillpost.database.tables import items, orders
 from quillpost.orders.records import Item, Order
 
 MOST = 10_000
+# One plan for all would hold every order for a small one, and read a large one from end to end for a name.
+CUSTOM_PLAN = sa.text("set local plan_cache_mode = force_custom_plan")
 LAST_LETTER = "\U0010ffff"
 
 
@@ -28,6 +30,7 @@ class Sought:
     name: str | None = None
     email: str | None = None
     sub_account_id: int | None = None
+    order_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,18 +42,33 @@ class Found:
     is_cut: bool
 
 
-def search(db: Database, tx: Tx, who: Tenant, sought: Sought) -> Found:
+def search(db: Database, tx: Tx, who: Tenant, sought: Sought, *, most: int | None = None) -> Found:
     """The newest pieces of this kind, as many as are shown at most.
 
     The service itself finds their ids, and what is shown of them is read as the caller: row-level security
     comes before `lower`, which PostgreSQL does not know to keep secrets, and so closes the index over it.
     """
-    wanted = sa.select(items.c.id).where(*rows_of(items, who), *_conditions(sought))
+    most = MOST if most is None else most
     with db.work() as service:
-        ids = list(service.execute(wanted.order_by(items.c.id.desc()).limit(MOST + 1)).scalars())
-    pieces = [Item.of(row) for row in _newest_first(tx, items, ids[:MOST])]
+        ids = _newest(service, [*rows_of(items, who), *_conditions(sought)], most + 1)
+    pieces = [Item.of(row) for row in _newest_first(tx, items, ids[:most])]
     inside = _newest_first(tx, orders, {piece.order_id for piece in pieces})
-    return Found(pieces, [Order.of(row) for row in inside], is_cut=len(ids) > MOST)
+    return Found(pieces, [Order.of(row) for row in inside], is_cut=len(ids) > most)
+
+
+def _newest(service: Tx, wanted: Sequence[sa.ColumnElement[bool]], how_many: int) -> list[int]:
+    """The ids of the newest, the newest first.
+
+    PostgreSQL cannot tell how rare a name is, and asked for the newest at once it reads all pieces backwards
+    until it has enough of them, which for a rare one is never. So rare ones are all fetched by their index;
+    what turns out to be frequent is met soon on the way back.
+    """
+    service.execute(CUSTOM_PLAN)
+    found = sa.select(items.c.id).where(*wanted)
+    ids = service.execute(found.limit(max(how_many, MOST) + 1)).scalars().all()
+    if len(ids) > max(how_many, MOST):
+        ids = service.execute(found.order_by(items.c.id.desc()).limit(how_many)).scalars().all()
+    return sorted(ids, reverse=True)[:how_many]
 
 
 def _conditions(sought: Sought) -> list[sa.ColumnElement[bool]]:
@@ -64,6 +82,8 @@ def _conditions(sought: Sought) -> list[sa.ColumnElement[bool]]:
         wanted.append(sa.func.lower(items.c.email) == sa.func.lower(sought.email))
     if sought.sub_account_id is not None:
         wanted.append(items.c.sub_account_id == sought.sub_account_id)
+    if sought.order_id is not None:
+        wanted.append(items.c.order_id == sought.order_id)
     return wanted
 
 

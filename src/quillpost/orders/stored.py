@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from uuid import UUID, uuid4
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql
 
 from quillpost.accounts.rules import Caller
 from quillpost.database import Database, Tx
@@ -28,11 +29,20 @@ class StoredSend:
 
 
 def store_send(
-    tx: Tx, who: Caller, *, piece: str, sub_account_id: int | None, body: str, now: datetime
+    tx: Tx,
+    who: Caller,
+    *,
+    piece: str,
+    sub_account_id: int | None,
+    body: str,
+    now: datetime,
+    stored_id: UUID | None = None,
 ) -> UUID:
-    stored_id = uuid4()
+    """Its id: a new one, or the one that whoever stores it chose. The same one twice is one send."""
+    stored_id = stored_id or uuid4()
     tx.execute(
-        sa.insert(stored_sends).values(
+        postgresql.insert(stored_sends)
+        .values(
             id=stored_id,
             account_id=who.account_id,
             sub_account_id=sub_account_id,
@@ -42,6 +52,7 @@ def store_send(
             created_at=now,
             expires_at=now + KEPT,
         )
+        .on_conflict_do_nothing(index_elements=["id"])
     )
     return stored_id
 

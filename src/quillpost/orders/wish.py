@@ -8,8 +8,14 @@ from quillpost.composition.content import ReturnAddress
 from quillpost.creative.shelf import ShelfFile
 from quillpost.leads.rules import Search
 
+API = "api"
+"""The method of an order that a program has sent."""
+
 CAMPAIGN = "Campaign"
 """The method of an order that an automation has made."""
+
+CARD_BUILDER = "Card Builder"
+"""The method of one that somebody has composed on our pages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +92,7 @@ class Wish:
     metadata: str | None = None
     schedule_for: datetime | None = None
     preview_recipient: int | None = None
-    method: str = "api"
+    method: str = API
     on_list: int | None = None
     gift: Gift | None = None
     landing: Source | None = None

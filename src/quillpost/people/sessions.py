@@ -4,13 +4,13 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 import sqlalchemy as sa
 
 from quillpost.accounts.audit import Actor
 from quillpost.accounts.minting import insert_token
-from quillpost.accounts.rules import Role, network_of, scopes_of
+from quillpost.accounts.rules import Caller, Role, network_of, scopes_of
 from quillpost.accounts.sub_accounts import lock_place
 from quillpost.database import Database, Tenant, Tx
 from quillpost.database.people_tables import memberships, sessions
@@ -28,6 +28,8 @@ CONFIRMED_FOR = timedelta(minutes=30)
 PAGE_TOKEN_LASTS = timedelta(minutes=15)
 SEEN_EVERY = timedelta(minutes=1)
 LONGEST_BROWSER = 300
+RUNNING: Final = ("owner", "operator")
+"""Who of an operator's account runs the service."""
 
 # Who they are, and all that they belong to, by one statement; whether they were seen lately is noted with it.
 FIND = sa.text(
@@ -57,6 +59,21 @@ STILL_HERE = sa.text(
      where s.id = :session_id and m.id = :membership_id and m.role = :role
        and m.sub_account_id is not distinct from cast(:sub_account_id as bigint)
        for share of m for key share of s
+    """
+)
+
+# Where those sessions are by now that are still in force: nobody is noted as seen by that.
+WHERE = sa.text(
+    """
+    select s.id as session_id, m.id as membership_id, m.role, m.sub_account_id,
+           case when a.test_mode then 'test' else s.mode end as mode, a.is_operator
+      from sessions s
+      join lateral (
+          select * from memberships m where m.person_id = s.person_id
+           order by m.id is not distinct from s.membership_id desc, m.id limit 1) m on true
+      join accounts a on a.id = m.account_id
+     where s.id = any(cast(:ids as bigint[])) and not s.awaits_code and s.expires_at > :now
+       and s.seen_at > :idle_since
     """
 )
 
@@ -98,6 +115,25 @@ class SignedIn:
     def tenant(self) -> Tenant:
         """Whose rows the pages may see: both modes."""
         return Tenant(self.here.account_id, self.here.sub_account_id)
+
+    @property
+    def is_operator(self) -> bool:
+        """Whether they run the service, and not only an account of it."""
+        here = self.here
+        return here.is_operator_account and here.role in RUNNING and here.sub_account_id is None
+
+    @property
+    def caller(self) -> Caller:
+        """The same person to whatever serves the API as well: in this account and mode, with what their role
+        allows."""
+        return Caller(
+            account_id=self.here.account_id,
+            mode=self.mode,
+            sub_account_id=self.here.sub_account_id,
+            scopes=scopes_of(self.here.role),
+            person_id=self.person_id,
+            is_operator=self.is_operator,
+        )
 
     @property
     def actor(self) -> Actor:
@@ -166,6 +202,19 @@ def find_session(db: Database, cookie: str, *, address: str | None, now: datetim
         confirmed_at=here.confirmed_at,
         address=address,
     )
+
+
+def still_there(tx: Tx, readers: Sequence[SignedIn], *, now: datetime) -> list[bool]:
+    """Of each whether they are still signed in by the same session, look at the same account and mode, and
+    may do there what they could. Takes the worker's transaction."""
+    asked = {"ids": [who.session_id for who in readers], "now": now, "idle_since": now - IDLE}
+    found = {row.session_id: tuple(row)[1:] for row in tx.execute(WHERE, asked)}
+    return [found.get(who.session_id) == _standing(who) for who in readers]
+
+
+def _standing(who: SignedIn) -> tuple[Any, ...]:
+    here = who.here
+    return here.membership_id, here.role, here.sub_account_id, who.mode, here.is_operator_account
 
 
 def awaiting_code(db: Database, cookie: str, *, now: datetime) -> int | None:

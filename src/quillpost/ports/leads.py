@@ -41,11 +41,13 @@ class Resident:
 
 @dataclass(frozen=True, slots=True)
 class Lead:
-    """A record that can be bought; `owner`, where whoever owns the place lives elsewhere."""
+    """A record that can be bought; `owner`, where whoever owns it lives elsewhere; `place`, its latitude
+    and longitude, where the source tells them."""
 
     id: str
     resident: Resident
     owner: Resident | None = None
+    place: tuple[float, float] | None = None
 
 
 class LeadsProvider(Protocol):

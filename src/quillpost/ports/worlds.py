@@ -18,7 +18,7 @@ class World:
     are pooled at the time of day that `cutoff` is in `zone`; without one, at once. A delivery is inferred so
     long after a piece was processed for it, or last seen at all; without a time, never. A re-routed piece
     that is not seen again for `reroute_ends` stays so. Where it `needs_credit`, an account's credit must
-    cover its orders.
+    cover its orders. `feeds` says in words where the carrier's scans come from.
     """
 
     mode: str
@@ -37,3 +37,4 @@ class World:
     infer_unseen_after: timedelta | None = None
     reroute_ends: timedelta = timedelta(days=30)
     needs_credit: bool = False
+    feeds: tuple[str, ...] = ()

@@ -10,7 +10,8 @@ import sqlalchemy as sa
 
 from quillpost.accounts import audit
 from quillpost.database import Tx
-from quillpost.database.tables import account_credit, ledger_moves
+from quillpost.database.counter_tables import account_credit
+from quillpost.database.tables import ledger_moves
 from quillpost.kit.errors import Conflict, Refused, Unpaid
 from quillpost.pricing.rules import dollars
 
@@ -81,17 +82,37 @@ def growth_short_of(has: int, cents: int) -> str:
     )
 
 
-def deposit(tx: Tx, account_id: int, *, cents: int, key: str, note: str | None, now: datetime) -> int:
+def deposit(
+    tx: Tx,
+    account_id: int,
+    *,
+    cents: int,
+    key: str,
+    note: str | None,
+    actor: audit.Actor = audit.AT_THE_COMMAND_LINE,
+    now: datetime,
+) -> int:
     """Add to the account's live credit; what it has then. The same key twice is one deposit."""
-    _pay(tx, account_id, "deposit", ("paid", "credit"), cents=cents, key=key, note=note, now=now)
+    books = "paid", "credit"
+    _pay(tx, account_id, "deposit", books, cents=cents, key=key, note=note, actor=actor, now=now)
     return credit_of(tx, account_id, "live")
 
 
-def withdraw(tx: Tx, account_id: int, *, cents: int, key: str, note: str | None, now: datetime) -> int:
+def withdraw(
+    tx: Tx,
+    account_id: int,
+    *,
+    cents: int,
+    key: str,
+    note: str | None,
+    actor: audit.Actor = audit.AT_THE_COMMAND_LINE,
+    now: datetime,
+) -> int:
     """Take from the account's live credit, never more than it has; what it has then."""
     take_turns(tx, account_id, "live")
     has = credit_of(tx, account_id, "live")
-    if _pay(tx, account_id, "withdrawal", ("credit", "paid"), cents=cents, key=key, note=note, now=now):
+    books = "credit", "paid"
+    if _pay(tx, account_id, "withdrawal", books, cents=cents, key=key, note=note, actor=actor, now=now):
         if has < cents:
             raise Refused(
                 f"The account's credit of {dollars(has)} does not cover a withdrawal of {dollars(cents)}."
@@ -109,17 +130,18 @@ def _pay(
     cents: int,
     key: str,
     note: str | None,
+    actor: audit.Actor,
     now: datetime,
 ) -> bool:
-    """Whether this call moved the money, which only a command does; under a key that moved other money it is
-    refused."""
+    """Whether this call moved the money, which commands and operators do; under a key that moved other money
+    it is refused."""
     entry = {
         "account_id": account_id, "mode": "live", "kind": kind, "source": books[0], "target": books[1],
         "cents": cents, "key": f"payment:{account_id}:{key}", "note": note, "now": now,
     }  # fmt: skip
     if tx.execute(PAY, entry).rowcount == 1:
         about = {"amount": dollars(cents if kind == "deposit" else -cents), "note": note}
-        audit.note(tx, account_id, "credit.moved", audit.AT_THE_COMMAND_LINE, about=about, now=now)
+        audit.note(tx, account_id, "credit.moved", actor, about=about, now=now)
         return True
     known = tx.execute(sa.select(ledger_moves).where(ledger_moves.c.key == entry["key"])).one()
     if (known.kind, known.cents) != (kind, cents):

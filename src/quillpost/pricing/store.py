@@ -12,6 +12,14 @@ from quillpost.database.tables import prices
 from quillpost.pricing.rules import Price, Tariff, tariff
 
 
+def all_prices(tx: Tx) -> list[Price]:
+    """Every price that there is, was or will be, in the order in which it came into the table."""
+    rows = tx.execute(sa.select(prices).order_by(prices.c.id))
+    return [
+        Price(row.type, row.size, row.mail_class, row.country, row.unit_cents, row.valid_from) for row in rows
+    ]
+
+
 def tariff_on(tx: Tx, *, type: str, size: str | None, mail_class: str, on: date) -> Tariff:  # noqa: A002
     """What this piece costs that day."""
     rows = tx.execute(

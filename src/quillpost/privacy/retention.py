@@ -235,6 +235,7 @@ ELSEWHERE: Mapping[str, str] = {
     "ledger_moves": "the books: money",
     "account_credit": "the books: money",
     "account_spending": "the books: money",
+    "hourly_counts": "the books: counters",
     "prices": "the books: prices",
     "batches": "the books: what was printed",
     "prints": "the books: which piece has which barcode",

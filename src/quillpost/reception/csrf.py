@@ -1,15 +1,18 @@
-"""The word that every form of ours carries. No other site can know it, and it names the account that the page
-is about: what is begun in one account is not finished in another."""
+"""The word that every form of ours carries. No other site can know it, and it names the account and the mode
+that the page is about: what is begun in one is not finished in another."""
 
 import hashlib
 import hmac
+import re
 import secrets
+from typing import Final, NamedTuple
 
 from fastapi import Request
 
 from quillpost.kit.errors import Forbidden
 from quillpost.kit.tokens import mint
 from quillpost.parts import Parts
+from quillpost.people.sessions import SignedIn
 from quillpost.reception.cookies import SESSION, VISITOR, read_cookie
 
 STALE = (
@@ -17,24 +20,50 @@ STALE = (
     "Nothing was done. Open the page anew, and fill in the form once more."
 )
 
+_ABOUT: Final = re.compile(r"([0-9]{1,19})-(test|live)")
 
-def csrf_token(request: Request, membership_id: int | None) -> str:
+
+class About(NamedTuple):
+    """Which of its reader's accounts a page was about, in which mode; None: nobody was signed in."""
+
+    membership_id: int | None = None
+    mode: str | None = None
+
+    @classmethod
+    def of(cls, who: SignedIn | None) -> "About":
+        return cls() if who is None else cls(who.here.membership_id, who.mode)
+
+    @classmethod
+    def read(cls, written: str) -> "About":
+        """What stands before the dot of a word; `Forbidden` for anything else."""
+        found = _ABOUT.fullmatch(written)
+        if written and found is None:
+            raise Forbidden(STALE)
+        return cls(int(found[1]), found[2]) if found else cls()
+
+    def __str__(self) -> str:
+        return "" if self.membership_id is None else f"{self.membership_id}-{self.mode}"
+
+
+NOBODYS: Final = About()
+
+
+def csrf_token(request: Request, who: SignedIn | None) -> str:
     """For the forms of the page that answers this request: bound to the session or, before anyone is signed
     in, to the visitor's cookie (which `show` sets where there is none)."""
     cookie = _bound_to(request)
     if cookie is None:
         cookie = request.state.new_visitor = mint("visitor", secrets.token_bytes(24))
-    return _words(request, cookie, "" if membership_id is None else str(membership_id))[0]
+    return _words(request, cookie, str(About.of(who)))[0]
 
 
-def membership_of(request: Request, given: str) -> int | None:
-    """Which of its reader's accounts the page with this word was about; None: nobody was signed in.
-    `Forbidden` if the word is not ours, or another browser's."""
-    cookie, about = _bound_to(request), given.partition(".")[0]
-    words = () if cookie is None else _words(request, cookie, about)
+def about(request: Request, given: str) -> About:
+    """What the page with this word was about. `Forbidden` if the word is not ours, or another browser's."""
+    cookie, written = _bound_to(request), given.partition(".")[0]
+    words = () if cookie is None else _words(request, cookie, written)
     if not any(hmac.compare_digest(given.encode(), word.encode()) for word in words):
         raise Forbidden(STALE)
-    return int(about) if about else None
+    return About.read(written)
 
 
 def _bound_to(request: Request) -> str | None:

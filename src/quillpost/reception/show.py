@@ -10,17 +10,20 @@ from fastapi import Request, Response
 from quillpost import pages
 from quillpost.api.leaks import without_secrets
 from quillpost.kit.tokens import hide_secrets
+from quillpost.pages.assets import asset
 from quillpost.people.sessions import SignedIn
 from quillpost.reception.cookies import VISITOR, set_cookie
 from quillpost.reception.csrf import csrf_token
 from quillpost.reception.once import new_key
 from quillpost.reception.said import SAID
+from quillpost.reception.zones import COOKIE, zone_of
 
 LONGEST_NEXT = 4_000
 NO_PLACES_TO_RETURN_TO = ("/sign-in", "/sign-out", "/session/")
 
 SHOWN_AGAIN = ("typed", "faults")
 FORMS_STAY = "form-action 'self'"
+PICTURES = "img-src 'self'"
 PLAIN_HOST = re.compile(r"[A-Za-z0-9.-]+(?::\d{1,5})?")
 SCHEME = re.compile(r"[a-z][a-z0-9+.-]*")
 
@@ -35,12 +38,14 @@ def show(
     who: SignedIn | None = None,
     status: int = 200,
     leads_to: str | None = None,
+    draws_inline: bool = False,
     **values: Any,
 ) -> Response:
-    """The page, with `who`, `csrf`, `once`, `release`, `path`, `said` and `note` for its template. `leads_to`
-    is another site's address to which a form of this page may lead in the end: the policy allows it there.
-    Of what was `typed`, and of its `faults`, no secret is shown again."""
-    csrf = csrf_token(request, None if who is None else who.here.membership_id)
+    """The page, with `who`, `csrf`, `once`, `release`, `path`, `said`, `note` and `zone` for its template.
+    `leads_to` is another site's address to which a form of this page may lead in the end: the policy allows
+    it there. `draws_inline`: it holds pictures that are nowhere else. Of what was `typed`, and of its
+    `faults`, no secret is shown again."""
+    csrf = csrf_token(request, who)
     said = request.query_params.get("said")
     common = {
         "who": who,
@@ -50,6 +55,8 @@ def show(
         "path": request.url.path,
         "said": said if said in SAID else None,
         "note": _note(said, who),
+        "zone": zone_of(request),
+        "knows_zone": COOKIE in request.cookies,
     }
     covered = {name: _covered(values[name]) for name in SHOWN_AGAIN if name in values}
     text = pages.text_of(template, **common | values | covered)
@@ -58,9 +65,12 @@ def show(
     shown.headers["Referrer-Policy"] = _referrer_policy(request)
     if request.url.path.startswith(IN_POP_UPS):
         del shown.headers["Cross-Origin-Opener-Policy"]
+    policy = pages.POLICY
     if leads_to is not None:
-        policy = pages.POLICY.replace(FORMS_STAY, f"{FORMS_STAY} {form_target(leads_to)}")
-        shown.headers["Content-Security-Policy"] = policy
+        policy = policy.replace(FORMS_STAY, f"{FORMS_STAY} {form_target(leads_to)}")
+    if draws_inline:
+        policy = policy.replace(PICTURES, f"{PICTURES} data:")
+    shown.headers["Content-Security-Policy"] = policy
     made: str | None = getattr(request.state, "new_visitor", None)
     if made is not None and csrf in text:
         set_cookie(request, shown, VISITOR, made)
@@ -69,8 +79,9 @@ def show(
 
 def show_drawn(request: Request, text: str, who: SignedIn) -> Response:
     """A page that was drawn once, for nobody (`who=None`), with the head that all pages have for them."""
-    csrf = csrf_token(request, who.here.membership_id)
+    csrf = csrf_token(request, who)
     bar = pages.text_of("bar.html", who=who, csrf=csrf, path=request.url.path)
+    text = text.replace("</head>", f'<link rel="stylesheet" href="{asset("dashboard.css")}">\n</head>', 1)
     shown = pages.page(text.replace(pages.text_of("bar.html", who=None), bar, 1))
     shown.headers["Cache-Control"] = "no-store"
     shown.headers["Referrer-Policy"] = _referrer_policy(request)

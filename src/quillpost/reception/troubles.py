@@ -54,13 +54,14 @@ async def answer_trouble(request: Request, failure: Exception) -> Response:
     message = _message(failure)
     shown = show(
         request,
-        "trouble.html",
+        "part_trouble.html" if visits.is_fragment(request) else "trouble.html",
         who=await visits.reader_of(request),
         status=told.status_code,
         title=_title(failure, message, told.status_code),
         message=hide_secrets(message),
         back=_back(request, failure),
         is_anew=message in (STALE, NO_PAGE) or isinstance(failure, MovedOn),
+        typed=failure.written if isinstance(failure, MovedOn) else {},
     )
     for name in ("Retry-After", "Connection", "Allow"):
         if name in told.headers:
@@ -83,7 +84,7 @@ def _back(request: Request, failure: Exception) -> str:
 
 def _title(failure: Exception, message: str, status: int) -> str:
     if isinstance(failure, MovedOn):
-        return "You are in another account now."
+        return f"You are in {failure.mode} mode now." if failure.mode else "You are in another account now."
     if isinstance(failure, DoneAlready):
         return "This was done already."
     return "Open the page anew." if message == STALE else TITLES[status]

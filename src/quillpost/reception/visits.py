@@ -8,7 +8,7 @@ from starlette.concurrency import run_in_threadpool
 
 from quillpost.api.answers import answer
 from quillpost.api.needs import parts_of
-from quillpost.kit.errors import Forbidden, QuillpostError, Unavailable
+from quillpost.kit.errors import Forbidden, NotFound, QuillpostError, Unavailable
 from quillpost.parts import Parts
 from quillpost.people import sessions
 from quillpost.people.sessions import SignedIn
@@ -87,17 +87,40 @@ def confirmed(
     return _confirmed(who, parts)
 
 
+def operator(who: Annotated[SignedIn, Depends(signed_in)]) -> SignedIn:
+    """Somebody who runs the service. For everybody else its print room is not there."""
+    if not who.is_operator:
+        raise NotFound
+    return who
+
+
+def confirmed_operator(
+    who: Annotated[SignedIn, Depends(operator)], parts: Annotated[Parts, Depends(parts_of)]
+) -> SignedIn:
+    """The same, who has given their password a short while ago, or `NotConfirmed`."""
+    return _confirmed(who, parts)
+
+
 OurParts = Annotated[Parts, Depends(parts_of)]
 MaybeReader = Annotated[SignedIn | None, Depends(maybe_signed_in)]
 Reader = Annotated[SignedIn, Depends(signed_in)]
 Owner = Annotated[SignedIn, Depends(owner)]
 ConfirmedOwner = Annotated[SignedIn, Depends(confirmed_owner)]
 ConfirmedReader = Annotated[SignedIn, Depends(confirmed)]
+Operator = Annotated[SignedIn, Depends(operator)]
+ConfirmedOperator = Annotated[SignedIn, Depends(confirmed_operator)]
+
+
+def is_fragment(request: Request) -> bool:
+    """Whether a page of ours asks for a part of itself."""
+    return request.headers.get("hx-request") == "true"
 
 
 def is_for_people(request: Request) -> bool:
     """Whether a browser shows the answer to somebody. Whoever calls the API is a program."""
-    return not request.url.path.startswith("/api/") and "text/html" in request.headers.get("accept", "")
+    if request.url.path.startswith("/api/"):
+        return False
+    return "text/html" in request.headers.get("accept", "") or is_fragment(request)
 
 
 def install(app: FastAPI) -> None:
@@ -105,21 +128,28 @@ def install(app: FastAPI) -> None:
 
     async def answer_not_signed_in(request: Request, failure: Exception) -> Response:
         if is_for_people(request):
-            return go(sign_in_first(page_of_form(request)))
+            return lead(request, sign_in_first(page_of_form(request)))
         return answer({"message": str(failure)}, status=401, headers={"Cache-Control": "no-store"})
 
     async def answer_not_confirmed(request: Request, failure: Exception) -> Response:
         if is_for_people(request):
-            return go(with_next("/sign-in/confirm", page_of_form(request)))
+            return lead(request, with_next("/sign-in/confirm", page_of_form(request)))
         return answer({"message": str(failure)}, status=403, headers={"Cache-Control": "no-store"})
 
     app.add_exception_handler(NotSignedIn, answer_not_signed_in)
     app.add_exception_handler(NotConfirmed, answer_not_confirmed)
 
 
+def lead(request: Request, path: str) -> Response:
+    """On to another page of ours, the whole of it, whether all of this one was asked for or a part."""
+    if is_fragment(request):
+        return Response(status_code=204, headers={"HX-Redirect": path, "Cache-Control": "no-store"})
+    return go(path)
+
+
 def page_of_form(request: Request) -> str:
-    """Where the reader is: the page that they asked for or, of a form, the one that it stands on."""
-    if request.method in ("GET", "HEAD"):
+    """Where the reader is: the page that they asked for or, of a form or a part, the one that it is on."""
+    if request.method in ("GET", "HEAD") and not is_fragment(request):
         query = f"?{request.url.query}" if request.url.query else ""
         return safe_next(request.url.path + query)
     return safe_next(came_from(request))

@@ -3,7 +3,7 @@
 import secrets
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 from quillpost.accounts.rules import Caller
@@ -21,6 +21,14 @@ from quillpost.webhooks.samples import sample_type
 
 TWO_SECRETS = timedelta(hours=24)
 """How long the secret before this one signs too."""
+
+
+class Sample(NamedTuple):
+    """An event about nothing that is on its way."""
+
+    event_id: str
+    event_type: str
+    delivery_id: int
 
 
 def subscribe(
@@ -104,16 +112,16 @@ def resume(tx: Tx, webhook_id: int, *, now: datetime) -> store.Webhook:
     return webhook
 
 
-def send_sample(tx: Tx, webhook_id: int, wanted: str | None = None, *, now: datetime) -> tuple[str, str]:
-    """Send it an event about nothing, of the `wanted` type, the way of all others; its id and its type."""
+def send_sample(tx: Tx, webhook_id: int, wanted: str | None = None, *, now: datetime) -> Sample:
+    """Send it an event about nothing, of the `wanted` type, the way of all others."""
     webhook = store.read_webhook(tx, webhook_id, locked=True)
     require_awake(webhook)
     if wanted is not None and webhook.type not in (EVERY_TYPE, wanted):
         raise Invalid({"event_type": [f"This subscription is for {webhook.type} alone."]})
     event_type, event_id = sample_type(wanted or webhook.type), uuid4()
-    store.add_sample(tx, webhook_id, event_type=event_type, event_id=event_id, now=now)
+    delivery_id = store.add_sample(tx, webhook_id, event_type=event_type, event_id=event_id, now=now)
     lanes.wake(tx, webhook_id, at=now, afresh=True)
-    return str(event_id), event_type
+    return Sample(str(event_id), event_type, delivery_id)
 
 
 def rotate_secret(

@@ -21,6 +21,7 @@ ADD_SAMPLE = sa.text(
     select account_id, sub_account_id, mode, id, -nextval('facts_id_seq'), :event_id,
            :event_type, :stream, 'pending', :now, :now
       from webhooks where id = :webhook_id
+    returning id
     """
 )
 
@@ -101,9 +102,9 @@ def delete_webhook(tx: Tx, webhook_id: int) -> None:
         raise NotFound
 
 
-def add_sample(tx: Tx, webhook_id: int, *, event_type: str, event_id: UUID, now: datetime) -> None:
-    """A delivery of an event that is about nothing."""
-    tx.execute(
+def add_sample(tx: Tx, webhook_id: int, *, event_type: str, event_id: UUID, now: datetime) -> int:
+    """A delivery of an event that is about nothing; its id."""
+    added = tx.execute(
         ADD_SAMPLE,
         {
             "webhook_id": webhook_id,
@@ -113,6 +114,7 @@ def add_sample(tx: Tx, webhook_id: int, *, event_type: str, event_id: UUID, now:
             "now": now,
         },
     )
+    return int(added.scalar_one())
 
 
 def hurry(tx: Tx, webhook_id: int, *, now: datetime) -> None:

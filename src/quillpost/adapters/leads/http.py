@@ -139,7 +139,17 @@ def _lead(record: Any, source: str) -> Lead:
     if not isinstance(id_, str) or not 0 < len(id_) <= LONGEST_ID or "\0" in id_:
         raise LeadsDown(f"{source} has a record without an id.")
     owner = record.get("owner")
-    return Lead(id_, _resident(record), _resident(owner) if isinstance(owner, dict) else None)
+    lives_elsewhere = _resident(owner) if isinstance(owner, dict) else None
+    return Lead(id_, _resident(record), lives_elsewhere, _place(record))
+
+
+def _place(record: Mapping[str, Any]) -> tuple[float, float] | None:
+    """Where it is, if the source says so, for a map alone: nothing hangs on it."""
+    told = [record.get(name) for name in ("latitude", "longitude")]
+    numbers = [float(each) for each in told if isinstance(each, (int, float)) and not isinstance(each, bool)]
+    if len(numbers) < len(told) or not (abs(numbers[0]) <= 90 and abs(numbers[1]) <= 180):
+        return None
+    return numbers[0], numbers[1]
 
 
 def _resident(record: Mapping[str, Any]) -> Resident:

@@ -24,7 +24,9 @@ FIELDS = (
     "standard", "deliverability", "reasons",
 )  # fmt: skip
 
-_BY_ID = sa.select(leads.c.id, leads.c.owner, *(leads.c[name] for name in FIELDS))
+_BY_ID = sa.select(
+    leads.c.id, leads.c.owner, leads.c.latitude, leads.c.longitude, *(leads.c[name] for name in FIELDS)
+)
 
 
 class TableLeads:
@@ -77,4 +79,5 @@ class TableLeads:
 
 def _lead(row: sa.Row[Any]) -> Lead:
     resident = Resident(**{name: getattr(row, name) for name in FIELDS})
-    return Lead(str(row.id), resident, Resident(**row.owner) if row.owner else None)
+    owner = Resident(**row.owner) if row.owner else None
+    return Lead(str(row.id), resident, owner, (row.latitude, row.longitude))

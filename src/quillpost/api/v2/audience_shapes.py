@@ -46,7 +46,7 @@ def new_list_shape(parts: Parts, mailing_list: MailingList) -> Shape:
     return shape | {"created_at": shape["created_at_diff"]}
 
 
-def _deliverability(person: Person) -> Shape:
+def deliverability_of(person: Person) -> Shape:
     """Whether mail arrives there. A row that nobody has judged yet counts as deliverable if it is whole."""
     reaches = person.can_be_mailed and person.deliverability != UNDELIVERABLE
     return {
@@ -67,7 +67,7 @@ def recipient_shapes(parts: Parts, lists: Iterable[MailingList]) -> Callable[[Re
             "id": recipient.id,
             "mailing_list_id": recipient.mailing_list_id,
             **written(recipient.person),
-            **_deliverability(recipient.person),
+            **deliverability_of(recipient.person),
             "mailing-list": mailing_list,
             "mailing_list": mailing_list,
             "created_at": iso(recipient.created_at),

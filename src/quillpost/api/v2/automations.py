@@ -1,9 +1,6 @@
 """Automations: sends that start by themselves."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from datetime import timedelta, tzinfo
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
@@ -25,30 +22,23 @@ from quillpost.api.needs import (
     number_in_query,
 )
 from quillpost.api.route import PREFIX, V2Route
-from quillpost.api.v2.automation_body import (
-    ChangedAutomation,
-    NewAutomation,
-    kept_text,
-    read_send,
-    reader,
-    unused_in_send,
-    within_send,
+from quillpost.api.v2.automation_body import ChangedAutomation, NewAutomation
+from quillpost.api.v2.automation_plans import (
+    changed_plan,
+    coming_days,
+    draft_of,
+    new_plan,
+    shown_person,
+    zone_of,
 )
 from quillpost.api.v2.schemas import automations as schemas
 from quillpost.api.v2.schemas.common import Message
-from quillpost.api.v2.sending import draft_resolved, show, warning_header
+from quillpost.api.v2.sending import show, warning_header
 from quillpost.audience.lists import read_lists
-from quillpost.audience.recipients import read_recipient
-from quillpost.audience.rules import Person, examine_one, written
-from quillpost.automations import due, rules, service, store
-from quillpost.automations.drafting import SAMPLE, resolve_send
+from quillpost.automations import service, store
 from quillpost.automations.service import Plan
 from quillpost.automations.store import Automation
-from quillpost.kit.errors import Invalid, NotFound
 from quillpost.kit.times import iso
-from quillpost.orders.calls import Call, Faults
-from quillpost.orders.preparing import Draft
-from quillpost.parts import Parts as ServiceParts
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Automations"])
 
@@ -57,18 +47,6 @@ MAY_SEND = [Depends(may("send:write"))]
 MaySend = Annotated[Caller, Depends(may("send:write"))]
 AutomationId = Annotated[str, Path(description="The automation's id.", json_schema_extra={"type": "integer"})]
 OfList = Annotated[AskedId, Query(description="Only those of this mailing list.")]
-
-DAYS_AHEAD = 30
-NEEDS_CHECK = ("send", "trigger", "mailing_list_id")
-"""Where one of these changes, the whole send is looked at again."""
-
-
-@dataclass(frozen=True, slots=True)
-class Checked:
-    """A send that would go through now: what it warns of, and what of it changes nothing."""
-
-    warnings: list[str]
-    ignored: set[str]
 
 
 def shape(automation: Automation, waiting: Mapping[int, int]) -> dict[str, Any]:
@@ -135,18 +113,8 @@ def create_automation(body: NewAutomation, who: MaySend, parts: Parts, unit: One
     """It sends by itself to whoever comes onto its list, scans a QR code or has a birthday or the like: to
     each once a year. Its send is checked as a call to the list would be, now and whenever it sends. What
     happened before it is switched on does not count."""
-    plan = Plan(
-        name=body.name,
-        trigger=body.trigger,
-        mailing_list_id=body.mailing_list_id,
-        date_field=body.date_field,
-        days_offset=body.days_offset,
-        daily_limit=body.daily_limit,
-        enabled=body.enabled,
-        **_send_columns(body.send, who, parts),
-    )
-    checked = _check(plan, who, parts)
-    made = service.create(unit.tx, who, plan, zone=zone_of(parts), now=parts.clock())
+    checked = new_plan(body, who, parts)
+    made = service.create(unit.tx, who, checked.plan, zone=zone_of(parts), now=parts.clock())
     made_answer = answer(shape(made, {}), status=201, headers=warning_header(checked.warnings))
     return name_ignored(made_answer, checked.ignored)
 
@@ -177,14 +145,8 @@ def change_automation(
     what it could not send before is tried at once."""
     with parts.db.transaction(tenant(who)) as tx:
         before = store.read_automation(tx, id_in_path(automation_id))
-    given = body.given()
-    plan = _changed(before, given, who, parts)
-    checked = Checked([], set())
-    if given.keys() & set(NEEDS_CHECK) or (plan.enabled and not before.enabled):
-        checked = _check(plan, who, parts)
-    elif faults := service.faults_of(plan):
-        raise Invalid(faults)
-    changed = service.change(unit.tx, before, plan, zone=zone_of(parts), now=parts.clock())
+    checked = changed_plan(before, body, who, parts)
+    changed = service.change(unit.tx, before, checked.plan, zone=zone_of(parts), now=parts.clock())
     shown = shape(changed, store.waiting(unit.tx, [changed.id]))
     return name_ignored(answer(shown, headers=warning_header(checked.warnings)), checked.ignored)
 
@@ -216,113 +178,11 @@ def preview_automation(
     with parts.db.transaction(tenant(who)) as tx:
         found = store.read_automation(tx, id_in_path(automation_id))
         waiting = store.waiting(tx, [found.id])
-    coming = _coming(found, parts)
-    draft = _draft(Plan.of(found), who, parts, person=_shown_person(found, coming, who, parts))
+    coming = coming_days(found, parts)
+    draft = draft_of(Plan.of(found), who, parts, person=shown_person(found, coming, who, parts))
     more = {
         "waiting": waiting.get(found.id, 0),
         "coming": [{"date": each.day.isoformat(), "recipients": each.people} for each in coming],
         "coming_total": sum(each.people for each in coming),
     }
     return show(request, draft, who, parts, unit, more=more)
-
-
-def zone_of(parts: ServiceParts) -> tzinfo:
-    """Where the service is: its days begin there, in testing too."""
-    return parts.worlds["live"].zone
-
-
-def _send_columns(send: Mapping[str, Any], who: Caller, parts: ServiceParts) -> dict[str, Any]:
-    """What of a plan is in its send."""
-    with _of_its_send():
-        offer, sent = read_send(send)
-    return {
-        "piece": offer.piece.paths[0],
-        "send": kept_text(send, parts.limits),
-        "sub_account_id": sent.sub_account_id if sent.sub_account_id is not None else who.sub_account_id,
-        "message_template_id": sent.message_template,
-        "image_template_id": sent.image_template,
-    }
-
-
-def _changed(before: Automation, given: Mapping[str, Any], who: Caller, parts: ServiceParts) -> Plan:
-    """The plan with what was named. What only a date has goes with the trigger, unless it was named too."""
-    named = {name: value for name, value in given.items() if name != "send"}
-    if "send" in given:
-        named |= _send_columns(given["send"], who, parts)
-    if given.get("trigger", before.trigger) != "date" and before.trigger == "date":
-        named = {"date_field": None, "days_offset": 0, **named}
-    return replace(Plan.of(before), **named)
-
-
-def _check(plan: Plan, who: Caller, parts: ServiceParts) -> Checked:
-    """All that can be wrong with it, as if it were sent now."""
-    faults = service.faults_of(plan)
-    try:
-        draft = _draft(plan, who, parts)
-    except Invalid as wrong:
-        raise Invalid(faults | dict(wrong.fields)) from None
-    if faults:
-        raise Invalid(faults)
-    return Checked(draft.warnings, unused_in_send(plan.send, draft.wish.unused))
-
-
-def _draft(plan: Plan, who: Caller, parts: ServiceParts, *, person: Person | None = None) -> Draft:
-    """The send to its list or, `person`, to this one alone."""
-    now = parts.clock()
-    with _of_its_send():
-        call, faults = _call(plan, parts)
-        with parts.db.transaction(tenant(who)) as tx:
-            resolved = resolve_send(
-                tx,
-                who,
-                call,
-                faults,
-                mailing_list_id=plan.mailing_list_id,
-                on=now.date(),
-                measured=person is None,
-            )
-        if person is not None:
-            wish = replace(resolved.wish, recipients=(written(person),), mailing_list_ids=())
-            resolved = replace(resolved, wish=wish)
-        return draft_resolved(resolved, faults, who, parts)
-
-
-def _call(plan: Plan, parts: ServiceParts) -> tuple[Call, Faults]:
-    call, faults = reader(parts.limits)(plan.send, parts.clock())
-    return replace(call, sub_account_id=plan.sub_account_id), faults
-
-
-@contextmanager
-def _of_its_send() -> Iterator[None]:
-    """What is wrong within is wrong with the automation's send."""
-    try:
-        yield
-    except Invalid as wrong:
-        raise within_send(wrong) from None
-
-
-def _coming(automation: Automation, parts: ServiceParts) -> list[due.Coming]:
-    if automation.trigger != "date":
-        return []
-    today = rules.day_of(parts.clock(), zone_of(parts))
-    days = [today + timedelta(days=ahead) for ahead in range(DAYS_AHEAD + 1)]
-    with parts.db.work() as tx:
-        return due.coming(tx, automation, days)
-
-
-def _shown_person(
-    automation: Automation, coming: list[due.Coming], who: Caller, parts: ServiceParts
-) -> Person:
-    """The service looks for those who wait, as only it knows them; the automation has been read as the
-    caller."""
-    with parts.db.work() as tx:
-        waiting = due.take_waiting(tx, automation, zone=zone_of(parts), most=1)
-        if fresh := due.not_yet_mailed(tx, automation.id, waiting):
-            return fresh[0].person
-    with parts.db.transaction(tenant(who)) as tx:
-        try:
-            if coming:
-                return read_recipient(tx, coming[0].recipient_id).person
-        except NotFound:
-            pass  # gone since they were counted
-        return due.someone(tx, automation) or examine_one(SAMPLE)

@@ -12,7 +12,7 @@ from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.api.answers import answer, linked
 from quillpost.api.bodies import MULTIPART, Body, Id, Upload
 from quillpost.api.docs import BODY_ERRORS, errors
-from quillpost.api.needs import AskedPage, InTx, OneUnit, Parts, SubAccountFilter, id_in_path, may
+from quillpost.api.needs import AskedPage, InTx, OneUnit, Parts, SubAccountFilter, Unit, id_in_path, may
 from quillpost.api.route import PREFIX, UploadRoute
 from quillpost.api.v2.schemas import image_templates as schemas
 from quillpost.api.v2.schemas.common import Message
@@ -27,6 +27,7 @@ from quillpost.creative.wording import LONGEST_URL
 from quillpost.database import Tenant
 from quillpost.kit.errors import Conflict, Invalid
 from quillpost.kit.times import plain_time
+from quillpost.parts import Parts as ServiceParts
 
 router = APIRouter(prefix=PREFIX, route_class=UploadRoute, tags=["Image templates"])
 
@@ -123,7 +124,7 @@ def shape(request: Request, parts: Parts, template: ImageTemplate) -> dict[str, 
     }
 
 
-def _fetched(parts: Parts, given: str | Upload) -> FetchedPicture:
+def _fetched(parts: ServiceParts, given: str | Upload) -> FetchedPicture:
     if isinstance(given, Upload):
         return uploaded_image(given.body, field="image")
     wrong = parts.check_url(given)
@@ -152,6 +153,14 @@ def create_image_template(
     request: Request, body: NewImageTemplate, who: MayWrite, parts: Parts, unit: OneUnit
 ) -> Response:
     """The image comes by its URL, or as a file of a form; it is checked, and kept as it will print."""
+    template, picture = save_new_image(body, who, parts, unit)
+    return answer(shape(request, parts, template), status=201, headers=_warnings(picture))
+
+
+def save_new_image(
+    body: NewImageTemplate, who: Caller, parts: ServiceParts, unit: Unit
+) -> tuple[ImageTemplate, FetchedPicture]:
+    """The template, and its picture as it came. Nothing is fetched while the unit's transaction is open."""
     now = parts.clock()
     with parts.db.transaction(tenant(who)) as tx:
         home = templates.home_of(tx, who, body.sub_account_id)
@@ -172,7 +181,7 @@ def create_image_template(
         },
         now=now,
     )
-    return answer(shape(request, parts, template), status=201, headers=_warnings(picture))
+    return template, picture
 
 
 @router.get(
@@ -225,7 +234,15 @@ def update_image_template(
     unit: OneUnit,
 ) -> Response:
     """What is not named stays. Orders that were made with the earlier image keep it."""
-    now, number = parts.clock(), id_in_path(template_id)
+    template, picture = save_changed_image(id_in_path(template_id), body, who, parts, unit)
+    return answer(shape(request, parts, template), headers=_warnings(picture))
+
+
+def save_changed_image(
+    number: int, body: ImageTemplateChanges, who: Caller, parts: ServiceParts, unit: Unit
+) -> tuple[ImageTemplate, FetchedPicture | None]:
+    """The template as it is then, and its new picture, if it has one."""
+    now = parts.clock()
     changes = body.given()
     with parts.db.transaction(tenant(who)) as tx:
         before = templates.read_image_template(tx, number)
@@ -251,8 +268,7 @@ def update_image_template(
         _require_unmoved(before, current, takes_image=picture is None)
         record_image(unit.tx, parts.shelf, image, now=now)
         changes["image_file_id"] = image.id
-    template = templates.update_image_template(unit.tx, number, changes, now=now)
-    return answer(shape(request, parts, template), headers=_warnings(picture))
+    return templates.update_image_template(unit.tx, number, changes, now=now), picture
 
 
 def _require_unmoved(before: ImageTemplate, current: ImageTemplate, *, takes_image: bool) -> None:

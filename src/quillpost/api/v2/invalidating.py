@@ -62,14 +62,14 @@ def _invalidate(
     is that order; if it cannot be sent the card stays good. Once void it stays void: a repeated call answers
     the same, returns no money and sends nothing a second time. The piece itself goes on its way."""
     number, asked = id_in_path(item_id), body or Invalidation()
-    another = _prepare_another(number, who, parts) if asked.reissue else None
-    taken = _take_back(number, who, parts, unit, log, why=asked.reason or None, another=another)
+    another = prepare_another(number, who, parts) if asked.reissue else None
+    taken = take_card_back(number, who, parts, unit, log, why=asked.reason or None, another=another)
     item = reading.read_item(unit.tx, number)
     shown = item_read_shape(item, reading.history(unit.tx, item))
     return answer(shown | {"reissued_as": taken})
 
 
-def _prepare_another(item_id: int, who: Caller, parts: ServiceParts) -> tuple[Draft, Files] | None:
+def prepare_another(item_id: int, who: Caller, parts: ServiceParts) -> tuple[Draft, Files] | None:
     """The order to be sent in its place, checked before anything is locked; None where it was sent."""
     who.require("send:write")
     with parts.db.transaction(tenant(who)) as tx:
@@ -81,7 +81,7 @@ def _prepare_another(item_id: int, who: Caller, parts: ServiceParts) -> tuple[Dr
     return draft, keep_files(draft, who, parts)
 
 
-def _take_back(
+def take_card_back(
     item_id: int,
     who: Caller,
     parts: ServiceParts,

@@ -26,6 +26,7 @@ from quillpost.database import Tenant, Tx
 from quillpost.giftcards import catalogue
 from quillpost.giftcards.choosing import find_offered, no_such_brand, wrong_amount
 from quillpost.kit.times import iso
+from quillpost.parts import Parts as ServiceParts
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Message templates"])
 
@@ -65,8 +66,8 @@ def shape(request: Request, template: MessageTemplate) -> dict[str, Any]:
     }
 
 
-def _examined(
-    tx: Tx, parts: Parts, body: MessageFields, before: MessageDraft
+def examined(
+    tx: Tx, parts: ServiceParts, body: MessageFields, before: MessageDraft
 ) -> tuple[MessageDraft, dict[str, str]]:
     """What is saved of a template that was like this before, and the headers that name what is not."""
     wanted, old = before.changed(body.told()), body.giftcard_amount_in_cents
@@ -117,14 +118,18 @@ def create_message_template(
     request: Request, body: NewMessageTemplate, who: MayWrite, tx: InTx, parts: Parts
 ) -> Response:
     """What the type has no use for is ignored, and named in `X-Ignored-Fields`."""
-    draft, headers = _examined(tx, parts, body, MessageDraft(type=body.type, name=body.name))
-    home = templates.home_of(tx, who, body.sub_account_id)
-    template = templates.insert_message_template(
-        tx,
-        draft.columns() | {"account_id": who.account_id, "sub_account_id": home},
-        now=parts.clock(),
-    )
+    template, headers = save_new_message(tx, who, body, parts)
     return answer(shape(request, template), status=201, headers=headers)
+
+
+def save_new_message(
+    tx: Tx, who: Caller, body: NewMessageTemplate, parts: ServiceParts
+) -> tuple[MessageTemplate, dict[str, str]]:
+    """The template, and the headers that name what was left out."""
+    draft, headers = examined(tx, parts, body, MessageDraft(type=body.type, name=body.name))
+    home = templates.home_of(tx, who, body.sub_account_id)
+    columns = draft.columns() | {"account_id": who.account_id, "sub_account_id": home}
+    return templates.insert_message_template(tx, columns, now=parts.clock()), headers
 
 
 @router.get(
@@ -175,13 +180,20 @@ def update_message_template(
     parts: Parts,
 ) -> Response:
     """What is not named stays, null clears. The whole must be right for its type afterwards."""
-    before = templates.read_message_template(tx, id_in_path(template_id), locked=True)
-    draft, headers = _examined(tx, parts, body, before)
+    template, headers = save_changed_message(tx, who, id_in_path(template_id), body, parts)
+    return answer(shape(request, template), headers=headers)
+
+
+def save_changed_message(
+    tx: Tx, who: Caller, number: int, body: MessageTemplateChanges, parts: ServiceParts
+) -> tuple[MessageTemplate, dict[str, str]]:
+    """The template as it is then, and the headers that name what was left out."""
+    before = templates.read_message_template(tx, number, locked=True)
+    draft, headers = examined(tx, parts, body, before)
     changes = draft.columns()
     if "sub_account_id" in body.given():
         changes["sub_account_id"] = templates.home_of(tx, who, body.sub_account_id)
-    template = templates.update_message_template(tx, before.id, changes, now=parts.clock())
-    return answer(shape(request, template), headers=headers)
+    return templates.update_message_template(tx, before.id, changes, now=parts.clock()), headers
 
 
 @router.delete(

@@ -11,7 +11,7 @@ from quillpost.accounts.service import tenant
 from quillpost.api.answers import answer
 from quillpost.api.bodies import Body, Switch, Text
 from quillpost.api.docs import BODY_ERRORS, errors
-from quillpost.api.needs import OneUnit, Parts, id_in_path, may
+from quillpost.api.needs import OneUnit, Parts, Unit, id_in_path, may
 from quillpost.api.route import PREFIX, V2Route
 from quillpost.api.v2.inline_recipients import InlineRecipient, ignored_in_recipients
 from quillpost.api.v2.orders import OrderId
@@ -32,8 +32,11 @@ from quillpost.kit.errors import Invalid
 from quillpost.orders import store
 from quillpost.orders.calls import Faults
 from quillpost.orders.editing import Changes, edit, new_words
+from quillpost.orders.preparing import Draft
+from quillpost.orders.records import Order
 from quillpost.orders.replaying import resolve_again
 from quillpost.orders.wish import Gift
+from quillpost.parts import Parts as ServiceParts
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Orders"])
 
@@ -86,6 +89,12 @@ def change_order(
 ) -> Response:
     """While it is `cancellable`: its message, schedule, metadata. Other words or times are priced again; a
     gift card stays as it was chosen."""
+    order = changed(id_in_path(order_id), body, who, parts, unit)
+    return answer(order_read_shape(request, parts, order))
+
+
+def changed(order_id: int, body: ChangedOrder, who: Caller, parts: ServiceParts, unit: Unit) -> Order:
+    """The order as it is from now on, in the request's transaction; laying out other words comes before."""
     now, faults = parts.clock(), Faults()
     given = body.given()
     if "message" in given and not (body.message or "").strip():
@@ -98,7 +107,7 @@ def change_order(
         metadata=metadata_text(body.metadata, parts.limits, faults),
     )
     with parts.db.transaction(tenant(who)) as tx:
-        before = store.read_order(tx, id_in_path(order_id))
+        before = store.read_order(tx, order_id)
     faults |= {name: [CARD_STAYS] for name in _other_card(before.gift, body)}
     if faults:
         raise Invalid(faults)
@@ -107,7 +116,7 @@ def change_order(
         indicia = world.indicia[before.mail_class]
         words = new_words(parts.db, tenant(who), before, body.message, studio=parts.studio, indicia=indicia)
         changes = replace(changes, words=words)
-    order = edit(
+    return edit(
         unit.tx,
         before.id,
         changes,
@@ -115,7 +124,6 @@ def change_order(
         needs_credit=world.needs_credit,
         now=parts.clock(),
     )
-    return answer(order_read_shape(request, parts, order))
 
 
 def _other_card(gift: Gift | None, body: ChangedOrder) -> list[str]:
@@ -151,7 +159,13 @@ def replay_order(
     body: Replay | None = None,
 ) -> Response:
     """A new order with the creative of one that was mailed; its metadata is copied unless other is given."""
-    body, now, faults = body or Replay(), parts.clock(), Faults()
+    draft = draft_again(id_in_path(order_id), body or Replay(), who, parts)
+    return carry_out(request, draft, who, parts, unit)
+
+
+def draft_again(order_id: int, body: Replay, who: Caller, parts: ServiceParts) -> Draft:
+    """The order once more, checked in every respect; nothing is stored."""
+    now, faults = parts.clock(), Faults()
     check_recipients(body.recipients, parts.limits, faults)
     if body.recipients is not None and not body.recipients:
         faults["recipients"] = ["Give at least one recipient, or leave the field out."]
@@ -159,7 +173,7 @@ def replay_order(
         resolved = resolve_again(
             tx,
             who,
-            id_in_path(order_id),
+            order_id,
             recipients=body.recipients,  # type: ignore[arg-type]
             schedule_for=schedule(body.schedule_for, faults, now=now),
             metadata=metadata_text(body.metadata, parts.limits, faults),
@@ -167,5 +181,4 @@ def replay_order(
             allow_duplicates=body.allow_duplicates,
             on=now.date(),
         )
-    draft = draft_resolved(resolved, faults, who, parts)
-    return carry_out(request, draft, who, parts, unit)
+    return draft_resolved(resolved, faults, who, parts)

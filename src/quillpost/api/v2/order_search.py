@@ -61,7 +61,7 @@ def search_orders(
     At most 10,000 pieces; `truncated` says whether there are more.
     """
     sought = Sought(
-        streets=_streets(street_address),
+        streets=streets_of(street_address),
         email=said(email),
         name=said(name),
         sub_account_id=sub_account_id,
@@ -74,7 +74,7 @@ def search_orders(
     return answer(search_shape(request, parts, search(parts.db, tx, tenant(who), sought)))
 
 
-def _streets(given: str | None) -> list[str]:
+def streets_of(given: str | None) -> list[str]:
     """The street as addresses are kept, also out of a whole address on one line.
 
     Half a street may be read as another: `7 north gate` begins 7 N GATE, and also 7 NORTH-GATE RD.

@@ -37,7 +37,7 @@ LIST_HAS_ONE = "The list has a sub account of its own, or none: leave this out, 
 def count_radius_search(body: RadiusCall, who: MayRead, parts: Parts) -> Response:
     """How many could be bought, and for how much; asking is free. Whoever is on a suppression list is not
     counted, nor sold; in testing mode the addresses are made up."""
-    found, _ = _found(body, who, parts)
+    found, _ = found_by(body, who, parts)
     return answer({"message": "success", "count": len(found.people), "leads_fee": found.cents})
 
 
@@ -52,7 +52,7 @@ def count_radius_search(body: RadiusCall, who: MayRead, parts: Parts) -> Respons
 )
 @router.post("/mailing-lists/buy-radius-search", response_model=RadiusBought, include_in_schema=False)
 def buy_radius_search(body: RadiusCall, who: MayWrite, parts: Parts, unit: OneUnit) -> Response:
-    found, home = _found(body, who, parts)
+    found, home = found_by(body, who, parts)
     onto, bought = buying.buy_onto_list(
         unit.tx,
         who,
@@ -76,7 +76,7 @@ def buy_radius_search(body: RadiusCall, who: MayWrite, parts: Parts, unit: OneUn
     )
 
 
-def _found(body: RadiusCall, who: Caller, parts: ServiceParts) -> tuple[Find, int | None]:
+def found_by(body: RadiusCall, who: Caller, parts: ServiceParts) -> tuple[Find, int | None]:
     """Whom the search finds, and the sub account that they are for."""
     home = body.sub_account_id if body.sub_account_id is not None else who.sub_account_id
     with parts.db.transaction(tenant(who)) as tx:

@@ -137,7 +137,7 @@ def _offer(offer: Offer) -> None:
         request: ReadRequest, body: Annotated[SendBody, Depends(read)], who: MaySend, parts: Parts
     ) -> Response:
         draft = draft_of(piece, body, who, parts)
-        shown = answer(_estimate(draft, who, parts))
+        shown = answer({"message": "OK", "data": estimate_data(draft, who, parts)})
         return name_ignored(shown, body.spelled(draft.wish.unused, request.understood))
 
     for path in piece.paths:
@@ -168,7 +168,8 @@ for each in OFFERS:
     _offer(each)
 
 
-def _estimate(draft: Draft, who: Caller, parts: Parts) -> dict[str, Any]:
+def estimate_data(draft: Draft, who: Caller, parts: Parts) -> dict[str, Any]:
+    """What an estimate answers with; pages tell the same."""
     found, unit_price = estimated(draft, who, parts)
     leads_fee = draft.found.cents if draft.found is not None else 0
     cents, unpaid = found.cents + leads_fee + found.gift_total, []
@@ -177,18 +178,15 @@ def _estimate(draft: Draft, who: Caller, parts: Parts) -> dict[str, Any]:
             has = credit.credit(tx, who.mode)
         unpaid = [credit.short_of(has, cents)] if 0 < cents > has else []
     return {
-        "message": "OK",
-        "data": {
-            "type": draft.wish.type,
-            "total_recipients": found.pieces,
-            "suppressed": found.refused(SUPPRESSED) + found.listed.suppressed,
-            "duplicates": found.refused(SAME_ADDRESS, REPEATED) + found.listed.duplicates,
-            "undeliverable": found.undeliverable,
-            "unit_price": unit_price,
-            "leads_fee": leads_fee,
-            "giftcard_total": found.gift_total,
-            "authorization_total": cents,
-            "test_mode": who.is_testing,
-            "warnings": draft.warnings + found.warnings + too_few_cards(draft, found) + unpaid,
-        },
+        "type": draft.wish.type,
+        "total_recipients": found.pieces,
+        "suppressed": found.refused(SUPPRESSED) + found.listed.suppressed,
+        "duplicates": found.refused(SAME_ADDRESS, REPEATED) + found.listed.duplicates,
+        "undeliverable": found.undeliverable,
+        "unit_price": unit_price,
+        "leads_fee": leads_fee,
+        "giftcard_total": found.gift_total,
+        "authorization_total": cents,
+        "test_mode": who.is_testing,
+        "warnings": draft.warnings + found.warnings + too_few_cards(draft, found) + unpaid,
     }

@@ -26,16 +26,18 @@ from quillpost.orders.preparing import Draft, prepare
 from quillpost.orders.records import Order
 from quillpost.orders.resolving import Resolved, resolve
 from quillpost.orders.sending import Audience, Files
-from quillpost.orders.wish import Wish
+from quillpost.orders.wish import API, Wish
 from quillpost.parts import Parts
 
 
-def draft_of(piece: Piece, body: SendBody, who: Caller, parts: Parts) -> Draft:
-    """The body's wish, checked in every respect; nothing is stored and no transaction stays open."""
+def draft_of(piece: Piece, body: SendBody, who: Caller, parts: Parts, *, method: str = API) -> Draft:
+    """The body's wish, checked in every respect; nothing is stored and no transaction stays open. `method` is
+    how its order says that it came about."""
     now = parts.clock()
     call, faults = body.call(piece, parts.limits, now=now)
     with parts.db.transaction(tenant(who)) as tx:
         resolved = resolve(tx, who, call, faults, on=now.date())
+    resolved = replace(resolved, wish=replace(resolved.wish, method=method))
     return draft_resolved(resolved, faults, who, parts)
 
 

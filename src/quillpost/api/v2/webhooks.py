@@ -18,8 +18,10 @@ from quillpost.api.route import PREFIX, V2Route
 from quillpost.api.v2.schemas import webhooks as schemas
 from quillpost.api.v2.schemas.common import Message
 from quillpost.creative.wording import LONGEST_URL
+from quillpost.database import Tx
 from quillpost.kit.errors import Invalid
 from quillpost.kit.times import iso
+from quillpost.parts import Parts as ServiceParts
 from quillpost.webhooks import service, store
 from quillpost.webhooks.rules import EVENT_TYPES, EVERY_TYPE
 
@@ -99,10 +101,48 @@ class ChangedWebhook(Body):
     mode: Literal["test", "live"] | None = Field(None, description="As it is: it cannot change.")
 
 
+def noted(webhook: store.Webhook) -> dict[str, Any]:
+    """What the audit log says of it. Where events go is told by the host alone: the rest of an address may
+    hold a key."""
+    return {"name": urlsplit(webhook.url).hostname, "mode": webhook.mode, "id": webhook.id}
+
+
 def note(log: Log, tx: InTx, act: str, webhook: store.Webhook) -> None:
-    """Where events go is told by the host alone: the rest of an address may hold a key."""
-    about = {"name": urlsplit(webhook.url).hostname, "mode": webhook.mode, "id": webhook.id}
-    log.note(tx, act, about, sub_account_id=webhook.sub_account_id)
+    log.note(tx, act, noted(webhook), sub_account_id=webhook.sub_account_id)
+
+
+def subscribe(tx: Tx, who: Caller, body: NewWebhook, parts: ServiceParts) -> tuple[store.Webhook, str]:
+    """The subscription, and its secret in clear: this once."""
+    faults = {"url": [wrong]} if (wrong := parts.check_url(body.url)) else {}
+    if body.mode not in (None, who.mode):
+        faults["mode"] = [f"Use a {body.mode} token to subscribe to {body.mode} events."]
+    if faults:
+        raise Invalid(faults)
+    return service.subscribe(
+        tx,
+        who,
+        parts.sealer,
+        url=body.url,
+        type=body.type,
+        verb=body.verb,
+        description=body.description,
+        sub_account_id=body.sub_account_id,
+        mailing_list_id=body.mailing_list_id,
+        most=parts.limits.webhooks,
+        now=parts.clock(),
+    )
+
+
+def change(tx: Tx, who: Caller, webhook_id: int, body: ChangedWebhook, parts: ServiceParts) -> store.Webhook:
+    """What is not named stays."""
+    changes = body.given()
+    webhook = store.read_webhook(tx, webhook_id)
+    faults = {"url": [wrong]} if "url" in changes and (wrong := parts.check_url(body.url)) else {}
+    if changes.pop("mode", None) not in (None, webhook.mode):
+        faults["mode"] = [f"This subscription stays {webhook.mode}: make another with a {body.mode} token."]
+    if faults:
+        raise Invalid(faults)
+    return service.change(tx, who, webhook.id, changes, now=parts.clock())
 
 
 def shape(webhook: store.Webhook) -> dict[str, Any]:
@@ -135,24 +175,7 @@ def shape(webhook: store.Webhook) -> dict[str, Any]:
 )
 def create_webhook(body: NewWebhook, who: MayWrite, tx: InTx, parts: Parts, log: Log) -> Response:
     """Events are signed with the secret in this answer, which is shown this once."""
-    faults = {"url": [wrong]} if (wrong := parts.check_url(body.url)) else {}
-    if body.mode not in (None, who.mode):
-        faults["mode"] = [f"Use a {body.mode} token to subscribe to {body.mode} events."]
-    if faults:
-        raise Invalid(faults)
-    webhook, secret = service.subscribe(
-        tx,
-        who,
-        parts.sealer,
-        url=body.url,
-        type=body.type,
-        verb=body.verb,
-        description=body.description,
-        sub_account_id=body.sub_account_id,
-        mailing_list_id=body.mailing_list_id,
-        most=parts.limits.webhooks,
-        now=parts.clock(),
-    )
+    webhook, secret = subscribe(tx, who, body, parts)
     note(log, tx, "webhook.created", webhook)
     return answer(shape(webhook) | {"secret": secret}, status=201, headers={HOLDS_SECRET: "yes"})
 
@@ -194,14 +217,7 @@ def change_webhook(
     webhook_id: WebhookId, body: ChangedWebhook, who: MayWrite, tx: InTx, parts: Parts, log: Log
 ) -> Response:
     """What is not named stays, the secret always. Deliveries that wait go out to the new address."""
-    changes = body.given()
-    webhook = store.read_webhook(tx, id_in_path(webhook_id))
-    faults = {"url": [wrong]} if "url" in changes and (wrong := parts.check_url(body.url)) else {}
-    if changes.pop("mode", None) not in (None, webhook.mode):
-        faults["mode"] = [f"This subscription stays {webhook.mode}: make another with a {body.mode} token."]
-    if faults:
-        raise Invalid(faults)
-    changed = service.change(tx, who, webhook.id, changes, now=parts.clock())
+    changed = change(tx, who, id_in_path(webhook_id), body, parts)
     note(log, tx, "webhook.changed", changed)
     return answer(shape(changed))
 
@@ -265,8 +281,8 @@ def try_webhook(webhook_id: WebhookId, tx: InTx, parts: Parts, body: Trial | Non
     """An event that the subscription is for, signed and delivered like every other. Its order and its piece
     have the id 0 and do not exist."""
     wanted = None if body is None else body.event_type
-    event_id, event_type = service.send_sample(tx, id_in_path(webhook_id), wanted, now=parts.clock())
-    return answer({"message": "success", "event_id": event_id, "event_type": event_type})
+    sent = service.send_sample(tx, id_in_path(webhook_id), wanted, now=parts.clock())
+    return answer({"message": "success", "event_id": sent.event_id, "event_type": sent.event_type})
 
 
 @router.post(

@@ -24,7 +24,8 @@ LONGEST_SAMPLE = 100
 
 _SHOWN = {within: field for field, within in PARTS.items()}
 _STREETS = frozenset({"address", "whole", "route"})
-_REACHING = frozenset({"address", "full_address", "street_name", "email"})
+_MAILABLE = frozenset({"address", "full_address", "street_name"})
+_REACHING = _MAILABLE | {"email"}
 _HOUSE_AND_STREET = re.compile(r"\d+\S*\s+\S.*|P\.?\s*O\.?\s+Box\s.*", re.IGNORECASE)
 _WORDS = re.compile(r"[^\W\d_]+[.,'’-]?(?:[\s-]+[^\W\d_]+[.,'’]?)+")
 _PHONE = re.compile(r"\+?[\d\s().-]{10,20}")
@@ -103,6 +104,11 @@ def warnings_of(columns: Sequence[Column]) -> list[str]:
 
 _COUNTS = {2: "Two", 3: "Three"}
 _ORDINALS = {0: "the first", 1: "the second", 2: "the third"}
+
+
+def have_street(columns: Sequence[Column]) -> bool:
+    """Whether anybody can be mailed to. Without it people are known by their e-mail alone."""
+    return not _MAILABLE.isdisjoint(column.field for column in columns)
 
 
 def require_someone(columns: Sequence[Column]) -> None:

@@ -49,6 +49,18 @@ class Reader:
 
     def person(self, cells: Sequence[str]) -> Person | str:
         """Someone for a list; or why not, in one sentence."""
+        given = self.given(cells)
+        if isinstance(given, str):
+            return given
+        person, faults = examine_alone(given, may_lack=True)
+        for field, sentences in faults.items():
+            return f"{field}: {sentences[0]}"
+        if (fault := in_vain(self._plan.suppress_by, person)) is not None:
+            return ": ".join(fault)
+        return person
+
+    def given(self, cells: Sequence[str]) -> dict[str, str] | str:
+        """What the row says of someone, by our names, not examined yet; or why it cannot be read."""
         count = len(cells)
         if count > self._width and any(map(str.strip, cells[self._width :])):
             return TOO_WIDE.format(count, self._width)
@@ -61,12 +73,7 @@ class Reader:
                     return (NUL if found[0] == "\x00" else BROKEN).format(_SHOWN.get(field, field))
                 given[field] = text
         self._finish(given)
-        person, faults = examine_alone(given, may_lack=True)
-        for field, sentences in faults.items():
-            return f"{field}: {sentences[0]}"
-        if (fault := in_vain(self._plan.suppress_by, person)) is not None:
-            return ": ".join(fault)
-        return person
+        return given
 
     def told_apart(self, person: Person) -> str:
         """What tells those of one address on the list apart."""

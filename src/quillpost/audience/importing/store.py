@@ -89,6 +89,27 @@ def recent_imports(tx: Tx, list_id: int, *, most: int) -> list[Import]:
     return [_import(row) for row in rows]
 
 
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """A row of a file that was not taken: where in it the row begins, and why."""
+
+    place: int
+    line: int
+    reason: str
+
+
+def first_rejects(tx: Tx, import_id: int, *, most: int) -> list[Reject]:
+    """In the order of the file. Takes the service's transaction, and an import that its reader has read."""
+    columns = import_rejects.c
+    rows = tx.execute(
+        sa.select(columns.place, columns.line, columns.reason)
+        .where(columns.import_id == import_id)
+        .order_by(columns.place)
+        .limit(most)
+    )
+    return [Reject(*row) for row in rows]
+
+
 def start(tx: Tx, import_id: int, *, now: datetime) -> Import | None:
     """The import at work, whether it begins or goes on; nothing where it has ended."""
     row = tx.execute(

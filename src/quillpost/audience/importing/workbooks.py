@@ -14,6 +14,9 @@ from quillpost.kit.errors import Unavailable
 ZIP = b"PK\x03\x04"
 UNPACKED = 1_000_000_000
 """Bytes of all that is in the archive, as it says of itself; the process that reads it is bounded anyway."""
+SWELLS = 100
+"""Times its own size that an archive of more than `SMALL` bytes may hold: people in rows come to twenty."""
+SMALL = 20_000_000
 SECONDS = 75.0
 AT_ONCE = 1
 """A sheet is held whole while it is read: about a megabyte for a thousand rows."""
@@ -39,11 +42,13 @@ def is_workbook(file: IO[bytes]) -> bool:
     try:
         with zipfile.ZipFile(file) as archive:
             inside = archive.infolist()
+        size = file.seek(0, os.SEEK_END)
     except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError):
         raise refused(TOO_LARGE) from None
     if "xl/workbook.xml" not in {each.filename for each in inside}:
         raise refused(_NO_WORKBOOK)
-    if sum(each.file_size for each in inside) > UNPACKED:
+    unpacked = sum(each.file_size for each in inside)
+    if unpacked > UNPACKED or unpacked > max(SMALL, SWELLS * size):
         raise refused(TOO_LARGE)
     return True
 

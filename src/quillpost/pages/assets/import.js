@@ -1,4 +1,4 @@
-// From a file to a list in three steps: which file, what its columns are, and how it went.
+// From a file to a list in two steps: which file, and what its columns are. How it went is a page of its own.
 
 const page = document.querySelector("[data-api]");
 const api = page.dataset.api;
@@ -8,21 +8,59 @@ const FIRST_BYTES = 1_000_000;
 
 let held = null;  // a token of the reader's session, and until when it is good
 let file = null;
-let running = null;
+const suppressing = new Set();  // the lists that keep people from being mailed to
 
 function show(...ids) {
   for (const step of page.querySelectorAll(".step")) step.hidden = !ids.includes(step.id);
 }
 
 function complain(text) {
+  for (const told of page.querySelectorAll(".fault")) told.remove();
+  for (const field of page.querySelectorAll("[aria-invalid]")) {
+    field.removeAttribute("aria-invalid");
+    field.removeAttribute("aria-describedby");
+  }
   trouble.hidden = !text;
   trouble.textContent = text;
 }
 
 // Every answer that is no success has a message, and perhaps what is wrong by field.
-function said(body, status) {
-  const faults = Object.entries(body?.errors ?? {}).flatMap(([field, told]) => told.map((one) => `${field}: ${one}`));
-  return faults.length ? faults.join("\n") : body?.message ?? `The service answered ${status}.`;
+class Refusal extends Error {
+  constructor(faults, message) {
+    super(message);
+    this.faults = faults;
+  }
+}
+
+function refusal(body, status) {
+  return new Refusal(body?.errors ?? {}, body?.message ?? `The service answered ${status}.`);
+}
+
+// What is wrong stands at its field; what no field that is seen is for, above them all.
+function tellFaults(faults, message) {
+  const unplaced = Object.entries(faults).flatMap(([field, told]) => (tellAt(fieldOf(field), told.join(" ")) ? [] : told));
+  if (unplaced.length || !Object.keys(faults).length) {
+    trouble.hidden = false;
+    trouble.textContent = unplaced.join("\n") || message;
+  }
+}
+
+function fieldOf(name) {
+  if (name.startsWith("mapping.")) return find(`[data-column="${CSS.escape(name.slice("mapping.".length))}"]`);
+  const place = { file: "#file", description: "#name", mapping: "#columns" }[name];
+  return place ? find(place) : null;
+}
+
+function tellAt(field, text) {
+  if (!field || field.closest("[hidden]")) return false;
+  const told = Object.assign(document.createElement("p"), { className: "fault", role: "alert", textContent: text });
+  told.id = `${field.id || `column-${field.dataset.column}`}-fault`;
+  field.after(told);
+  if (!field.matches("input, select")) return true;
+  field.ariaInvalid = "true";
+  field.setAttribute("aria-describedby", told.id);
+  field.focus();
+  return true;
 }
 
 const SIGNED_OUT = "You are signed out. Load this page again, and sign in.";
@@ -36,7 +74,7 @@ async function token() {
   const answer = await fetch("/session/token", { method: "POST", headers, body: new URLSearchParams({ mode, membership }) });
   const found = await answer.json().catch(() => null);
   if (answer.status === 401) throw new Error(SIGNED_OUT);
-  if (!answer.ok) throw new Error(said(found, answer.status));
+  if (!answer.ok) throw refusal(found, answer.status);
   held = { token: found.token, until: Date.now() + found.expires_in * 1000 };
   return held.token;
 }
@@ -55,7 +93,7 @@ async function call(method, path, body) {
   const answer = await fetch(api + path, { method, headers, body: isForm ? body : body && JSON.stringify(body) });
   const found = await answer.json().catch(() => null);
   if (answer.status === 401) await whyEnded();
-  if (!answer.ok) throw new Error(said(found, answer.status));
+  if (!answer.ok) throw refusal(found, answer.status);
   return found;
 }
 
@@ -65,7 +103,8 @@ async function attempt(work) {
   try {
     await work();
   } catch (fault) {
-    complain(fault instanceof TypeError ? "The service does not answer. Try again in a moment." : fault.message);
+    if (fault instanceof Refusal) tellFaults(fault.faults, fault.message);
+    else complain(fault instanceof TypeError ? "The service does not answer. Try again in a moment." : fault.message);
     return false;
   }
   return true;
@@ -95,6 +134,8 @@ function title(field) {
   return TITLES[field] ?? words.charAt(0).toUpperCase() + words.slice(1);
 }
 
+const STREETS = ["address", "full_address", "street_name"];
+
 async function listsOf() {
   const found = [];
   for (let number = 1, last = 1; number <= last; number += 1) {
@@ -108,6 +149,8 @@ async function listsOf() {
 async function begin() {
   const lists = await listsOf();
   find("#list").replaceChildren(option("", "A new list"), ...lists.map((list) => option(list.id, named(list))));
+  for (const list of lists) if (list.is_suppression_list) suppressing.add(`${list.id}`);
+  if (page.dataset.list) find("#list").value = page.dataset.list;
   nameIt();
   show("what");
 }
@@ -148,16 +191,17 @@ async function look(header) {
   const warnings = (looked.warnings ?? []).map((told) => Object.assign(document.createElement("li"), { textContent: told }));
   find(".warnings").replaceChildren(...warnings);
   find(".warnings").hidden = !warnings.length;
-  complain(looked.error ?? "");
+  warnOfNoStreet();
 }
 
-find("#header").addEventListener("change", async (event) => {
-  try {
-    await look(event.target.checked);
-  } catch (fault) {
-    complain(fault.message);
-  }
-});
+find("#header").addEventListener("change", (event) => attempt(() => look(event.target.checked)));
+
+// On a suppression list an e-mail is enough.
+function warnOfNoStreet() {
+  const isHere = Object.values(mapping()).some((field) => STREETS.includes(field));
+  find("#no-street").hidden = isHere || suppressing.has(find("#list").value);
+}
+find("#columns").addEventListener("change", warnOfNoStreet);
 
 find("#back").addEventListener("click", () => {
   complain("");
@@ -186,19 +230,23 @@ function mapping() {
   return Object.fromEntries([...page.querySelectorAll("[data-column]")].map((each) => [each.dataset.column, each.value]));
 }
 
+function requireSense() {
+  const taken = new Set();
+  const faults = {};
+  for (const [place, field] of Object.entries(mapping()).filter(([, field]) => field)) {
+    if (taken.has(field)) faults[`mapping.${place}`] = [`Another column is “${title(field)}” already.`];
+    taken.add(field);
+  }
+  if (![...STREETS, "email"].some((field) => taken.has(field)))
+    faults.mapping = ["Choose which column is the street, or at least the e-mail."];
+  if (Object.keys(faults).length) throw new Refusal(faults);
+}
+
 async function listToFill() {
   const chosen = find("#list").value;
   if (chosen) return { id: chosen, isNew: false };
   const made = await call("POST", "/mailing-lists", { description: find("#name").value, type: "csv" });
   return { id: made.id, isNew: true };
-}
-
-function choose(list) {
-  if (!list.isNew) return;
-  const added = option(list.id, find("#name").value);
-  find("#list").append(added);
-  added.selected = true;  // a second file goes there too
-  nameIt();
 }
 
 // Not fetch: only this tells how much of a large file has left.
@@ -214,102 +262,34 @@ async function send(path, form, moved) {
     request.addEventListener("load", () => {
       if (request.status === 202) resolve(request.response);
       else if (request.status === 401) whyEnded().catch(reject);
-      else reject(new Error(said(request.response, request.status)));
+      else reject(refusal(request.response, request.status));
     });
     request.send(form);
   });
 }
 
 step(find("#how"), async () => {
+  requireSense();
   const list = await listToFill();
   const form = new FormData();
   form.append("mapping", JSON.stringify(mapping()));
   form.append("header", find("#header").checked);
   form.append("file", file, file.name);
-  tell("Sending the file", 0);
-  find("#cancel").hidden = true;
+  tell(0);
   show("how", "progress");
   try {
-    running = await send(`/mailing-lists/${list.id}/import`, form, (event) => tell("Sending the file", event.loaded / event.total));
+    const begun = await send(`/mailing-lists/${list.id}/import`, form, (event) => tell(event.loaded / event.total));
+    location.assign(`/lists/imports/${begun.id}`);
   } catch (fault) {
     show("how");
     if (list.isNew) await call("DELETE", `/mailing-lists/${list.id}`);  // nothing is left behind
     throw fault;
   }
-  choose(list);
-  find("#cancel").hidden = false;
-  show("progress");
-  await follow();
 });
 
-function tell(text, share) {
-  find("#progress [data-slot=told]").textContent = text;
-  const bar = find("progress");
-  if (share === null) bar.removeAttribute("value");
-  else bar.value = share;
+function tell(share) {
+  find("#progress [data-slot=told]").textContent = `${Math.floor(100 * share)}% of the file is sent`;
+  find("progress").value = share;
 }
-
-async function follow() {
-  while (running.status === "waiting" || running.status === "running") {
-    const read = `${running.rows_read.toLocaleString()} rows read`;
-    tell(running.status === "waiting" ? "Waiting for its turn" : read, running.status === "waiting" ? null : running.progress);
-    await new Promise((done) => setTimeout(done, 500));
-    try {
-      running = await call("GET", `/imports/${running.id}`);
-      complain("");
-    } catch (fault) {
-      if (!(fault instanceof TypeError)) throw fault;
-      complain("The service does not answer; the import goes on, and we ask again.");
-    }
-  }
-  finish();
-}
-
-const OUTCOMES = { done: "Imported", failed: "Not imported", cancelled: "Stopped" };
-
-function finish() {
-  const counts = [["Added to the list", running.rows_imported], ["Rejected", running.rows_rejected]];
-  if (running.duplicates) counts.push(["Of these twice", running.duplicates]);
-  find(".counts").replaceChildren(...counts.flatMap(([name, number]) => {
-    const entry = document.createElement("div");
-    const term = document.createElement("dt");
-    const value = document.createElement("dd");
-    term.textContent = name;
-    value.textContent = number.toLocaleString();
-    entry.append(term, value);
-    return [entry];
-  }));
-  find("[data-slot=outcome]").textContent = OUTCOMES[running.status];
-  find("[data-slot=advice]").textContent = running.error
-    ?? (running.rows_rejected ? "Each rejected row says why. Mend them and import that file: the others are not doubled." : "");
-  find("#rejected").hidden = !running.rejected_url;
-  show("done");
-  find("[data-slot=outcome]").focus();
-}
-
-find("#cancel").addEventListener("click", async () => {
-  try {
-    await call("POST", `/imports/${running.id}/cancel`);
-  } catch (fault) {
-    complain(fault.message);
-  }
-});
-
-find("#rejected").addEventListener("click", () => attempt(async () => {
-  const headers = { Authorization: `Bearer ${await token()}` };
-  const answer = await fetch(`${api}/imports/${running.id}/rejected.csv`, { headers });
-  if (answer.status === 401) await whyEnded();
-  if (!answer.ok) throw new Error(said(await answer.json().catch(() => null), answer.status));
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(await answer.blob());
-  link.download = `import-${running.id}-rejected.csv`;
-  link.click();
-  URL.revokeObjectURL(link.href);
-}));
-
-find("#again").addEventListener("click", () => {
-  find("#file").value = "";
-  show("what");
-});
 
 if (!(await attempt(begin))) show("who");

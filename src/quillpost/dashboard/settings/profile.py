@@ -1,0 +1,89 @@
+"""A person's own page: name, password, sessions."""
+
+from collections.abc import Mapping, Sequence
+
+from fastapi import APIRouter, Request, Response
+
+from quillpost.api.needs import id_in_path
+from quillpost.dashboard.entrance.passwords import chosen_password, require_password
+from quillpost.dashboard.form_pages import Filled, show_form
+from quillpost.dashboard.settings.browser_names import browser_name
+from quillpost.kit.errors import Invalid, NotFound
+from quillpost.parts import Parts
+from quillpost.people import naming, resets, second_factor, sessions
+from quillpost.people.own_acts import note_own
+from quillpost.people.sessions import SignedIn
+from quillpost.reception.forms import PostedForm
+from quillpost.reception.show import go
+from quillpost.reception.visits import OurParts, Reader
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/settings")
+def show_profile(request: Request, parts: OurParts, who: Reader) -> Response:
+    return _page(request, parts, who)
+
+
+@router.post("/settings/name")
+def change_name(request: Request, parts: OurParts, who: Reader, form: PostedForm) -> Response:
+    name = form.text("name")
+    try:
+        with parts.db.work() as tx:
+            naming.rename(tx, who.person_id, name, now=parts.clock())
+    except Invalid as wrong:
+        return _page(request, parts, who, name=name, faults=wrong.fields)
+    return go("/settings", said="name_changed")
+
+
+@router.post("/settings/password")
+def change_password(request: Request, parts: OurParts, who: Reader, form: PostedForm) -> Response:
+    """With the present one, however short a while ago it was given: a browser left open is not enough."""
+    try:
+        password = chosen_password(form)
+        require_password(request, parts, who, form, "present")
+        resets.change(parts.people, who.person_id, password, who.actor, but=who.session_id, now=parts.clock())
+    except Invalid as wrong:
+        return _page(request, parts, who, faults=wrong.fields)
+    return go("/settings", said="password_changed")
+
+
+@router.post("/settings/sessions/end-others")
+def end_other_sessions(parts: OurParts, who: Reader, _form: PostedForm) -> Response:
+    with parts.db.work() as tx:
+        ended = sessions.end_sessions(tx, who.person_id, but=who.session_id)
+        note_own(tx, "sessions.ended", who.actor, about={"how_many": ended}, now=parts.clock())
+    return go("/settings", said="sessions_ended")
+
+
+@router.post("/settings/sessions/{session}/end")
+def end_one_session(session: str, parts: OurParts, who: Reader, _form: PostedForm) -> Response:
+    with parts.db.work() as tx:
+        if not sessions.end_sessions(tx, who.person_id, only=id_in_path(session)):
+            raise NotFound
+        note_own(tx, "sessions.ended", who.actor, about={"how_many": 1}, now=parts.clock())
+    return go("/settings", said="session_ended")
+
+
+def _page(
+    request: Request,
+    parts: Parts,
+    who: SignedIn,
+    *,
+    name: str | None = None,
+    faults: Mapping[str, Sequence[str]] | None = None,
+) -> Response:
+    now = parts.clock()
+    with parts.db.work() as tx:
+        open_sessions = sessions.list_sessions(tx, who.person_id, now=now)
+        codes_left = second_factor.left(tx, who.person_id) if who.has_second_factor else 0
+    return show_form(
+        request,
+        "settings/profile.html",
+        who,
+        Filled({"name": [who.name if name is None else name]}, faults or {}),
+        sessions=open_sessions,
+        browser_name=browser_name,
+        codes_left=codes_left,
+        now=now,
+    )

@@ -1,0 +1,54 @@
+"""The pages that nobody has to sign in for, each at an address that shows it."""
+
+from urllib.parse import urlencode, urlsplit
+
+import sqlalchemy as sa
+from furnished import Furnished, made
+
+from quillpost.accounts.audit import Actor
+from quillpost.database.tables import accounts, items
+from quillpost.people import invitations, resets
+
+SITE = "https://product.example.com"
+CODE = "AB12CD34EF"
+
+
+def open_pages(house: Furnished) -> dict[str, tuple[str, int]]:
+    """By what pictures of it are called: the address, and the status that it answers with."""
+    parts, now = house.parts, house.parts.clock()
+    with parts.db.work() as tx:
+        tx.execute(sa.update(accounts).where(accounts.c.id == house.account.id).values(embed_origins=[SITE]))
+        join = invitations.invite(
+            tx, parts.sealer, house.account.id, email="robin@example.com", role="member", sub_account_id=None,
+            actor=Actor("dana@example.com", person_id=house.person_id), base_url="", now=now, is_mailed=False,
+        )  # fmt: skip
+        piece = tx.scalar(sa.select(items.c.code).where(items.c.id == house.ids["item_id"]))
+        reset = resets.link_for(tx, house.person_id, base_url="", now=now)
+    frame = str(made(house, "/embeds", {"origin": SITE, "piece": "postcard-4x6", "message": "Hello!"})["url"])
+    return {
+        "open-front": ("/", 200),
+        "open-sign-in": ("/sign-in?next=/orders", 200),
+        "open-forgot": ("/forgot", 200),
+        "open-join": (join, 200),
+        "open-join-old": ("/join/of-nobody", 404),
+        "open-reset": (reset, 200),
+        "open-reset-old": ("/reset/of-nobody", 404),
+        "open-stop": ("/stop", 200),
+        "open-stop-piece": (f"/stop/{piece}", 200),
+        "open-stop-unknown": (f"/stop/{CODE}", 422),
+        "open-gift": ("/gift", 200),
+        "open-gift-unknown": (f"/gift/{CODE}", 404),
+        "open-receiver": (f"/receiver/{parts.receiver_keys[0]}", 200),
+        "open-missing": ("/nothing-is-here", 404),
+        "open-no-client": ("/oauth/authorize?client_id=nobody", 400),
+        "open-embed": (urlsplit(frame).path, 200),
+    }
+
+
+def consent_page(house: Furnished) -> str:
+    """Where a connected app asks somebody for leave."""
+    asked = {
+        "response_type": "code", "client_id": house.ids["client_id"], "state": "a state",
+        "redirect_uri": "https://app.example.com/back",
+    }  # fmt: skip
+    return f"/oauth/authorize?{urlencode(asked)}"

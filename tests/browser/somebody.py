@@ -1,0 +1,35 @@
+"""Somebody at their browser who has signed in just now, and the service that they visit."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from chromium import new_page
+from playwright.sync_api import Page
+from raw_http import real_server
+from signed_in import make_person
+
+from makers import Account
+from quillpost.parts import Parts
+from quillpost.people.sessions import open_session
+from quillpost.reception.cookies import SESSION
+from quillpost.web import create_app
+
+
+@contextmanager
+def at_the_dashboard(
+    parts: Parts, account: Account, *, zone: str = "America/Chicago", refusals: list[str] | None = None
+) -> Iterator[tuple[Page, str]]:
+    """An owner's page, and the address of the service."""
+    person_id = make_person(parts, account.id, "dana@example.com")
+    with parts.db.work() as tx:
+        cookie = open_session(tx, person_id, awaits_code=False, address=None, browser=None, now=parts.clock())
+    with real_server(create_app(parts)) as port, new_page(zone=zone, refusals=refusals) as page:
+        here = f"http://127.0.0.1:{port}"
+        page.context.add_cookies([{"name": SESSION, "value": cookie, "url": here}])
+        page.goto(here)
+        yield page, here
+
+
+def go_to(page: Page, area: str) -> None:
+    """By the links that are on every page."""
+    page.get_by_role("navigation", name="Areas").get_by_role("link", name=area, exact=True).click()

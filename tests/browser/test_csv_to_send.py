@@ -1,0 +1,180 @@
+"""From a spreadsheet to mail that is scheduled, and a change of mind: one sender's morning in Los Angeles."""
+
+import csv
+import re
+from datetime import datetime, timedelta
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import sqlalchemy as sa
+from eyes import picture
+from playwright.sync_api import Locator, Page, expect
+from somebody import at_the_dashboard, go_to
+
+from makers import Account, Clock, do_due_jobs
+from quillpost.database.tables import orders
+from quillpost.parts import Parts
+from quillpost.reception.zones import COOKIE
+
+ZONE = "America/Los_Angeles"
+PEOPLE = """Customer,Street,Town,ST,ZIP code,Favorite
+Mara Ellison,12 Main St,Austin,TX,78701,tulips
+Tehodore Banks,14 Main St,Austin,TX,78701,roses
+No Street,,Austin,TX,78701,daisies
+Mara Again,12 Main Street,Austin,TX,78701,lilies
+"""
+MESSAGE = "Hi %FIRST_NAME%, your %CUSTOM1% are here!"
+
+
+def test_a_spreadsheet_becomes_scheduled_mail(
+    parts: Parts, owner: Account, clock: Clock, tmp_path: Path
+) -> None:
+    file = tmp_path / "Spring customers.csv"
+    file.write_text(PEOPLE)
+    with at_the_dashboard(parts, owner, zone=ZONE) as (page, _):
+        go_to(page, "Lists")
+        import_file(page, file)
+        do_due_jobs(parts)
+        sees_what_was_rejected(page, tmp_path)
+        page.get_by_role("link", name="Open the list").click()
+        mends_a_name(page)
+        adds_somebody(page)
+        finds_somebody(page)
+        page.context.clear_cookies(name=COOKIE)  # as on a first visit: the page is written in UTC
+        page.get_by_role("link", name="Write to this list").click()
+        writes(page)
+        sees_the_price_for(page, people=3)
+        at = tomorrow_at_nine(clock)
+        schedules_it(page, at)
+        [order] = owner.get("/orders").json()["data"]
+        assert scheduled_for(parts, order["id"]) == at
+        changes_their_mind(page)
+        assert owner.get(f"/orders/{order['id']}").json()["status"] == "Cancelled"
+
+
+def import_file(page: Page, file: Path) -> None:
+    page.get_by_role("link", name=re.compile("^Import")).first.click()
+    page.get_by_label("File", exact=True).set_input_files(file)
+    page.get_by_role("button", name="Look at it").click()
+    expect(page.get_by_label("What Street is")).to_have_value("address")
+    for column, wrong, right in (("Customer", "", "name"), ("Favorite", "", "custom1")):
+        chosen = page.get_by_label(f"What {column} is")
+        expect(chosen).to_have_value(wrong)
+        chosen.select_option(right)
+    says_what_is_wrong_with_columns(page)
+    picture(page, "journey-import-columns")
+    page.get_by_role("button", name="Import", exact=True).click()
+    expect(page.get_by_role("status")).to_have_text("Waiting for its turn")
+
+
+def says_what_is_wrong_with_columns(page: Page) -> None:
+    """Before anything is sent: in people's words, and at the column."""
+    street, town = page.get_by_label("What Street is"), page.get_by_label("What Town is")
+    town.select_option("address")
+    page.get_by_role("button", name="Import", exact=True).click()
+    expect(town).to_have_accessible_description("Another column is “Street address” already.")
+    town.select_option("city")
+    told = page.get_by_text("No column is the street")
+    expect(told).to_be_hidden()
+    street.select_option("")
+    expect(told).to_be_visible()
+    street.select_option("address")
+    expect(told).to_be_hidden()
+
+
+def sees_what_was_rejected(page: Page, folder: Path) -> None:
+    """The page says so by itself, once the file is read."""
+    expect(page.get_by_role("heading", name="Imported", exact=True)).to_be_visible()
+    expect(page.get_by_role("row", name="Line 4")).to_be_visible()
+    expect(page.get_by_role("row", name="Line 5")).to_be_visible()
+    picture(page, "journey-import-rejected")
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Download the rejected rows").click()
+    kept = folder / "rejected.csv"
+    download.value.save_as(kept)
+    rows = list(csv.DictReader(kept.read_text().splitlines()))
+    assert [row["Customer"] for row in rows] == ["No Street", "Mara Again"]
+
+
+def mends_a_name(page: Page) -> None:
+    expect(figure(page, "People")).to_contain_text("2")
+    page.get_by_role("link", name="Tehodore Banks").click()
+    name = page.get_by_label("Name", exact=True)
+    expect(name).to_have_value("Tehodore Banks")
+    name.fill("Theodore Banks")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Spring customers")
+    expect(page.get_by_role("link", name="Theodore Banks")).to_be_visible()
+
+
+def adds_somebody(page: Page) -> None:
+    page.get_by_role("link", name="Add a person").click()
+    page.get_by_label("Name", exact=True).fill("Ines Duarte")
+    page.get_by_label("Street address").fill("16 Main St, Austin, TX 78701")
+    page.get_by_role("button", name="Add", exact=True).click()
+    expect(page.get_by_role("link", name="Ines Duarte")).to_be_visible()
+    expect(figure(page, "People")).to_contain_text("3")
+
+
+def finds_somebody(page: Page) -> None:
+    page.get_by_label("Find somebody").fill("ines")
+    page.get_by_role("button", name="Search", exact=True).click()
+    expect(page.get_by_text("1 person found.")).to_be_visible()
+    expect(page.get_by_role("link", name="Ines Duarte")).to_be_visible()
+    expect(page.get_by_role("link", name="Theodore Banks")).to_have_count(0)
+    picture(page, "journey-list-search")
+
+
+def writes(page: Page) -> None:
+    expect(page.get_by_label("Spring customers")).to_be_checked()
+    page.get_by_label("Message", exact=True).fill(MESSAGE)
+    shown = page.get_by_label("The preview is for")
+    shown.select_option("Theodore Banks")
+    expect(page.get_by_role("img", name="Hi Theodore, your roses are here!")).to_be_visible()
+
+
+def sees_the_price_for(page: Page, *, people: int) -> None:
+    price = page.get_by_role("region", name="What it costs")
+    expect(price.get_by_text(re.compile(rf"^{people} pieces at \$\d+\.\d\d$"))).to_be_visible()
+
+
+def tomorrow_at_nine(clock: Clock) -> datetime:
+    tomorrow = clock.now().astimezone(ZoneInfo(ZONE)) + timedelta(days=1)
+    return tomorrow.replace(hour=9, minute=0)
+
+
+def schedules_it(page: Page, at: datetime) -> None:
+    page.get_by_label("On a day that I choose").check()
+    expect(page.get_by_text(re.compile(r"In Los Angeles time \(P[DS]T\)\."))).to_be_visible()
+    expect(page.get_by_label("Day and time")).to_have_attribute(
+        "min", f"{at - timedelta(days=1):%Y-%m-%d}T05:00"
+    )
+    page.get_by_label("Day and time").fill(f"{at:%Y-%m-%dT%H:%M}")
+    picture(page, "journey-composer-scheduled")
+    page.get_by_role("button", name="Send it as a test").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(re.compile(r"^Order \d+: "))
+    expect(page.get_by_role("status").first).to_contain_text("Scheduled, as a test")
+    expect(fact(page, "Scheduled for")).to_have_text(f"{at.day} {at:%b, %H:%M}")
+    picture(page, "journey-order-scheduled")
+
+
+def scheduled_for(parts: Parts, order_id: int) -> datetime | None:
+    with parts.db.work() as tx:
+        found: datetime | None = tx.scalar(sa.select(orders.c.schedule_for).where(orders.c.id == order_id))
+    return found
+
+
+def changes_their_mind(page: Page) -> None:
+    page.get_by_role("link", name="Cancel the order").click()
+    page.get_by_role("button", name=re.compile("^Cancel")).click()
+    expect(page.locator(".order-state")).to_contain_text("Cancelled")
+    expect(page.get_by_role("link", name="Cancel the order")).to_have_count(0)
+    picture(page, "journey-order-cancelled")
+
+
+def figure(page: Page, name: str) -> Locator:
+    return page.locator(".figures > div").filter(has_text=name)
+
+
+def fact(page: Page, name: str) -> Locator:
+    return page.locator(".order-facts > div").filter(has_text=name).get_by_role("definition")

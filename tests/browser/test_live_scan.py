@@ -1,0 +1,72 @@
+"""Somebody looks at two pages, and a phone scans a card meanwhile: both pages tell it by themselves."""
+
+from eyes import picture
+from figures import figure
+from playwright.sync_api import Locator, Page, expect
+from scanned import PAGE, PHONE, codes_of, count
+from somebody import at_the_dashboard
+from staying import looked_at
+
+from makers import Account, Clock, carry_on, people
+from quillpost.parts import Parts
+
+
+def test_a_scan_is_seen_on_every_open_page(parts: Parts, owner: Account, clock: Clock) -> None:
+    order_id = arrived(parts, owner, clock)
+    code, *_ = codes_of(parts, order_id)
+    with at_the_dashboard(parts, owner) as (home, here):
+        order = opens_another_tab(home, order_id)
+        expect(figure(home, "Scans")).to_contain_text("0")
+        expect(figure(order, "Scans")).to_have_text("0")
+        expect(latest(home)).not_to_contain_text("scan")
+        with looked_at(home, order):
+            a_phone_scans(home, f"{here}/q/{code}")
+            assert count(parts) == 1
+            expect(figure(order, "Scans")).to_have_text("1")
+            expect(figure(home, "Scans")).to_contain_text("1")
+            expect(figure(home, "Scan rate")).to_contain_text("50.0%")
+            expect(latest(home)).to_contain_text("2 pieces, 1 scan,")
+            reads_the_chart(home)
+            clock.advance(seconds=1)
+            a_phone_scans(home, f"{here}/q/{code}")
+            assert count(parts) == 1
+            expect(figure(order, "Scans")).to_contain_text("1 scanned more than once")
+            expect(latest(home)).to_contain_text("2 pieces, 2 scans,")
+        picture(home, "live-scan-home")
+        picture(order, "live-scan-order")
+
+
+def arrived(parts: Parts, owner: Account, clock: Clock) -> int:
+    """An order of two, at their doors."""
+    sent = owner.send(recipients=people(2), qrcode_url=PAGE)
+    assert sent.status_code == 200, sent.text
+    carry_on(parts, clock, seconds=40)
+    [found] = owner.get("/orders").json()["data"]
+    assert found["status"] == "Fulfilled"
+    return int(found["id"])
+
+
+def opens_another_tab(page: Page, order_id: int) -> Page:
+    with page.context.expect_page() as opened:
+        latest(page).get_by_role("link", name=f"Order {order_id}").click(modifiers=["ControlOrMeta"])
+    expect(opened.value.get_by_role("heading", level=1)).to_contain_text(f"Order {order_id}")
+    return opened.value
+
+
+def a_phone_scans(beside: Page, address: str) -> None:
+    """Somebody else's, which knows nobody here; it is led on to the sender's page."""
+    assert beside.context.browser is not None
+    phone = beside.context.browser.new_context(user_agent=PHONE)
+    led = phone.request.get(address, max_redirects=0)
+    assert (led.status, led.headers["location"]) == (302, PAGE)
+    phone.close()
+
+
+def reads_the_chart(page: Page) -> None:
+    page.get_by_role("group", name="Sent, delivered and scans").focus()
+    page.keyboard.press("End")
+    expect(page.locator(".chart-told")).to_contain_text("Scans 1")
+
+
+def latest(page: Page) -> Locator:
+    return page.get_by_role("region", name="Latest orders").get_by_role("listitem").first

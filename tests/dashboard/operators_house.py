@@ -1,0 +1,51 @@
+"""An operator at the print room's pages, and others who must not be there."""
+
+import re
+from html import unescape
+
+import sqlalchemy as sa
+from settings_house import House
+from signed_in import Browser
+
+from direct import TestClient
+from makers import Account, make_operator
+from quillpost.accounts.audit import read_log
+from quillpost.database.people_tables import sessions
+from quillpost.parts import Parts
+
+RUNS_IT = "ops@example.com"
+TAGS = re.compile(r"<[^>]+>")
+
+
+def said_on(text: str) -> str:
+    """A page's words as one line."""
+    return " ".join(unescape(TAGS.sub(" ", text)).split())
+
+
+class PrintHouse(House):
+    """The house, and somebody who runs the service."""
+
+    def __init__(self, parts: Parts, http: TestClient) -> None:
+        super().__init__(parts, http)
+        self.runs = make_operator(parts, http)
+        self.ops: Browser = self.browser(RUNS_IT, self.runs.id)
+
+    def look_at(self, mode: str, browser: Browser | None = None) -> Browser:
+        """The operator, in this mode."""
+        with self.parts.db.work() as tx:
+            tx.execute(sa.update(sessions).values(mode=mode))
+        looks = browser or self.ops
+        looks._csrf = None  # it is of the other mode
+        return looks
+
+    def words(self, path: str) -> str:
+        """What the operator reads there."""
+        shown = self.ops.get(path)
+        assert shown.status_code == 200, (path, shown.status_code, shown.text[:500])
+        return said_on(shown.text)
+
+    def acts(self, account: Account | None = None) -> list[str]:
+        """What the log of the operator's account tells, or of another, the newest first."""
+        with self.parts.db.work() as tx:
+            found = read_log(tx, (account or self.runs).id)
+        return [entry.act for entry in found if entry.act != "sign_in"]

@@ -1,0 +1,29 @@
+"""What the services say to programs is said to people without the names of fields."""
+
+import pytest
+
+from quillpost.composition.art.resolution import resolution_note
+from quillpost.composition.geometry import Box
+from quillpost.creative.wording import wrong_variables
+from quillpost.leads.finding import HAD_IT, NOBODY, UNKNOWN
+from quillpost.pages.plain_words import plainly
+
+SOFT = resolution_note(100, 80, Box(0, 0, 432, 288), what="image_template", where="a 4x6 postcard")
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        (SOFT, "The picture on the front is 100 x 80 pixels"),
+        (wrong_variables("%FISRT_NAME% %qqq%"), "Did you mean %FIRST_NAME%? %qqq% is not known."),
+        (UNKNOWN, "as 12 Main St, Austin, TX 78701."),
+        (NOBODY, "allow more kinds of people"),
+        (HAD_IT, "or choose to mail to them all the same."),
+        ("message_template (its pdf_only_url): Files were left out.", "The saved message (its PDF)"),
+        ("Nothing to see in %FONT_SIZE% or my_font_size here.", "%FONT_SIZE% or my_font_size"),
+    ],
+)
+def test_a_sentence_for_programs_is_one_for_people(theirs: str | None, ours: str) -> None:
+    assert theirs is not None
+    assert ours in plainly(theirs)
+    assert not any(name in plainly(theirs) for name in ("image_template", "postal_code", "record_types"))

@@ -1,0 +1,40 @@
+"""Every time on a page is the reader's: in their zone, in a `time` element that says all of it."""
+
+import re
+from pathlib import Path
+
+from settings_house import House
+
+import quillpost.pages
+from direct import TestClient
+from quillpost.parts import Parts
+from quillpost.reception.zones import COOKIE
+
+TEMPLATES = Path(quillpost.pages.__file__).parent / "templates"
+SHOWN = re.compile(r"{{((?:[^}]|}(?!}))*)}}")
+A_TIME = re.compile(r"\.(?:\w+_)?at\b(?!\.timestamp\(\))|%H")
+NO_TIMES = ("world.cutoff.strftime", "places.looked_at | number")
+"""The printer's clock, whose zone is written beside it; and a number."""
+
+
+def test_no_template_writes_a_time_by_itself() -> None:
+    written = [
+        f"{file.relative_to(TEMPLATES)}: {shown.strip()}"
+        for file in sorted(TEMPLATES.rglob("*.html"))
+        for shown in SHOWN.findall(file.read_text())
+        if A_TIME.search(shown) and "moment(zone" not in shown and not shown.strip().startswith(NO_TIMES)
+    ]
+    assert written == []
+
+
+def test_settings_tell_times_in_the_readers_zone(parts: Parts, http: TestClient) -> None:
+    """It is noon in UTC."""
+    house = House(parts, http)
+    house.owner.post("/settings/tokens/new", name="Shop", mode="test", limits="all", lasts="never")
+    in_utc = house.owner.get("/settings/audit").text
+    assert 'data-moment="year">4 May 2026, 12:00</time>' in in_utc
+    house.owner.client.cookies.set(COOKIE, "Pacific/Auckland")
+    there = house.owner.get("/settings/audit").text
+    assert 'title="5 May 2026, 00:00 NZST" data-moment="year">5 May 2026, 00:00</time>' in there
+    for page in ("/settings/tokens", "/settings/people", "/settings"):
+        assert 'title="5 May 2026, 00:00 NZST">' in house.owner.get(page).text, page

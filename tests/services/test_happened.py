@@ -1,0 +1,122 @@
+"""What happened day by day: counted with the facts, and added up to the days of every reader's zone."""
+
+from datetime import UTC, date, datetime
+from zoneinfo import ZoneInfo
+
+import sqlalchemy as sa
+
+from direct import TestClient
+from makers import Account, make_account, make_live, make_sub_account, make_teammate
+from quillpost.database import Tenant
+from quillpost.database.counter_tables import hourly_counts
+from quillpost.database.tables import facts, orders
+from quillpost.orders.happened import Day, Happened, read_days
+from quillpost.parts import Parts
+
+AUCKLAND, LOS_ANGELES, HOME = ZoneInfo("Pacific/Auckland"), ZoneInfo("America/Los_Angeles"), ZoneInfo("UTC")
+COUNTED = {"scans": "item.scan", "sent": "Printed", "delivered": "Delivered"}
+
+
+def sent_by(account: Account) -> int:
+    sent = account.send(return_address="500 Congress Ave, Austin, TX 78701")
+    assert sent.status_code == 200, sent.text
+    return int(sent.json()["id"])
+
+
+def tell(parts: Parts, order_id: int, what: str, *moments: str) -> None:
+    """Facts of an order, in one statement."""
+    kind = "item.scan" if what == "item.scan" else "item.status"
+    with parts.db.work() as tx:
+        order = tx.execute(sa.select(orders).where(orders.c.id == order_id)).one()
+        rows = [
+            {
+                "account_id": order.account_id, "sub_account_id": order.sub_account_id, "mode": order.mode,
+                "kind": kind, "order_id": order.id, "order_status": "printing", "current": what,
+                "event_id": sa.func.gen_random_uuid(), "at": datetime.fromisoformat(moment),
+                "inferred": False, "scans": 0,
+            }
+            for moment in moments
+        ]  # fmt: skip
+        tx.execute(sa.insert(facts).values(rows))
+
+
+def seen(parts: Parts, who: Tenant, zone: ZoneInfo, days: int = 7) -> Happened:
+    with parts.db.transaction(who) as tx:
+        return read_days(tx, who, days=days, zone=zone, now=parts.clock())
+
+
+def busy(happened: Happened) -> list[Day]:
+    return [day for day in happened.days if day != Day(day.day)]
+
+
+def test_a_day_is_the_readers_own(parts: Parts, owner: Account) -> None:
+    order = sent_by(owner)  # it is the 4th of May, 12:00 in Greenwich: in Auckland the 5th has just begun
+    tell(parts, order, "Printed", "2026-05-03T06:30Z", "2026-05-03T12:30Z", "2026-05-03T12:59:59Z")
+    tell(parts, order, "Delivered", "2026-05-04T06:30Z", "2026-05-04T07:00Z")
+    tell(parts, order, "item.scan", "2026-05-04T11:59:59Z")
+    tell(parts, order, "In Transit", "2026-05-04T07:00Z")  # is neither
+    who = Tenant(owner.id, mode="test")
+    third, fourth = date(2026, 5, 3), date(2026, 5, 4)
+    assert busy(seen(parts, who, HOME)) == [Day(third, sent=3), Day(fourth, delivered=2, scans=1)]
+    assert busy(seen(parts, who, AUCKLAND)) == [Day(third, sent=1), Day(fourth, sent=2, delivered=2, scans=1)]
+    away = seen(parts, who, LOS_ANGELES)
+    assert busy(away) == [
+        Day(date(2026, 5, 2), sent=1), Day(third, sent=2, delivered=1), Day(fourth, delivered=1, scans=1),
+    ]  # fmt: skip
+    assert (away.sent, away.delivered, away.scans, away.scan_rate) == (3, 2, 1, 0.5)
+    ends = [
+        (seen(parts, who, zone).days[0].day, seen(parts, who, zone).days[-1].day) for zone in (HOME, AUCKLAND)
+    ]
+    assert ends == [(date(2026, 4, 28), fourth), (date(2026, 4, 29), date(2026, 5, 5))]
+    assert seen(parts, who, AUCKLAND, days=1).is_nothing
+
+
+def test_days_are_right_on_both_sides_of_a_change_of_clocks(parts: Parts, owner: Account) -> None:
+    order = sent_by(owner)  # in California clocks went forward on the 8th of March
+    tell(
+        parts,
+        order,
+        "Printed",
+        "2026-03-08T07:30Z",
+        "2026-03-08T08:00Z",
+        "2026-03-09T06:30Z",
+        "2026-03-09T07:00Z",
+    )
+    found = busy(seen(parts, Tenant(owner.id, mode="test"), LOS_ANGELES, days=90))
+    assert found == [Day(date(2026, 3, 7), 1), Day(date(2026, 3, 8), 2), Day(date(2026, 3, 9), 1)]
+
+
+def test_everyone_has_their_own_mode_and_place(parts: Parts, http: TestClient, owner: Account) -> None:
+    branch = make_sub_account(parts, owner)
+    real, teammate = make_live(parts, owner), make_teammate(parts, owner, branch)
+    other = make_account(parts, http, "other@example.com")
+    at = "2026-05-04T09:10Z"
+    for account, how_many in ((owner, 1), (real, 2), (teammate, 4), (other, 8)):
+        order = sent_by(account)
+        for what in COUNTED.values():
+            tell(parts, order, what, *[at] * how_many)
+    all_of_it = {
+        Tenant(owner.id, mode="test"): 5,
+        Tenant(owner.id, mode="live"): 2,
+        Tenant(owner.id, branch, "test"): 4,
+        Tenant(owner.id, branch, "live"): 0,
+        Tenant(other.id, mode="test"): 8,
+    }
+    for who, n in all_of_it.items():
+        found = seen(parts, who, HOME)
+        assert (found.sent, found.delivered, found.scans) == (n, n, n), who
+    with parts.db.work() as tx:
+        kept = sa.select(hourly_counts.c.mode, hourly_counts.c.what, sa.func.sum(hourly_counts.c.n))
+        rows = tx.execute(kept.group_by(hourly_counts.c.mode, hourly_counts.c.what)).all()
+        said = {
+            (mode, what): tx.execute(
+                sa.select(sa.func.count())
+                .select_from(facts)
+                .where(facts.c.mode == mode, sa.or_(facts.c.kind == word, facts.c.current == word))
+            ).scalar_one()
+            for mode in ("test", "live")
+            for what, word in COUNTED.items()
+        }
+        assert {(mode, what): n for mode, what, n in rows} == said
+        hours = set(tx.execute(sa.select(hourly_counts.c.hour)).scalars())
+    assert hours == {datetime(2026, 5, 4, 9, tzinfo=UTC)}

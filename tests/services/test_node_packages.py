@@ -1,0 +1,159 @@
+"""Scripts and typefaces come from npm, the machine's or ours; where neither can be had, the setup goes on."""
+
+import importlib
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from quillpost.composition.hands.catalogue import STYLES
+
+ROOT = Path(__file__).parents[2]
+
+NPM_THAT_INSTALLS = "mkdir -p node_modules; echo x >> calls; echo $@ > asked"
+NPM_THAT_FAILS = (
+    "echo x >> calls; echo 'npm error code ENOTFOUND' >&2; echo 'npm error network far' >&2; exit 1"
+)
+
+
+def no_npm() -> list[str]:
+    raise OSError("the index is far")
+
+
+@pytest.fixture
+def node_packages(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    return importlib.import_module("node_packages")
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    folder = tmp_path / "checkout"
+    (folder / ".tools").mkdir(parents=True)
+    for name in ("package.json", "package-lock.json"):
+        shutil.copy(ROOT / name, folder)
+    return folder
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An otherwise empty PATH with the shell's few helpers."""
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    for name in ("sh", "mkdir"):
+        found = shutil.which(name)
+        assert found
+        (folder / name).symlink_to(found)
+    monkeypatch.setenv("PATH", str(folder))
+    return folder
+
+
+def put_npm(programs: Path, script: str) -> None:
+    npm = programs / "npm"
+    npm.write_text(f"#!{programs / 'sh'}\n{script}\n")
+    npm.chmod(0o755)
+
+
+def calls(checkout: Path) -> int:
+    return (checkout / "calls").read_text().count("x")
+
+
+def test_npm_installs_what_is_locked_once_and_runs_no_scripts(
+    node_packages: ModuleType, checkout: Path, programs: Path
+) -> None:
+    put_npm(programs, NPM_THAT_INSTALLS)
+    packages = node_packages.NodePackages(checkout, checkout / ".tools", no_npm)
+    assert packages.are_wanted()
+    packages.install()
+    packages.install()
+    assert not packages.are_wanted()
+    assert calls(checkout) == 1
+    asked = (checkout / "asked").read_text().split()
+    assert asked[0] == "ci"
+    assert {"--ignore-scripts", "--no-audit", "--no-fund"} <= set(asked)
+
+
+def test_a_changed_lock_is_installed_again(node_packages: ModuleType, checkout: Path, programs: Path) -> None:
+    put_npm(programs, NPM_THAT_INSTALLS)
+    packages = node_packages.NodePackages(checkout, checkout / ".tools", no_npm)
+    packages.install()
+    with (checkout / "package-lock.json").open("a") as lock:
+        lock.write("\n")
+    assert packages.are_wanted()
+    packages.install()
+    assert calls(checkout) == 2
+
+
+def test_without_any_npm_one_sentence_says_what_is_missing(
+    node_packages: ModuleType, checkout: Path, programs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    packages = node_packages.NodePackages(checkout, checkout / ".tools", no_npm)
+    packages.install()
+    packages.install()
+    said = capsys.readouterr().out
+    assert said.count("\n") == 1
+    assert "Install Node.js" in said
+    assert "the index is far" in said
+    assert "Pages are without their scripts" in said
+    assert [style.name for style in STYLES if style.source.is_from_npm and style.name not in said] == []
+
+
+def test_npm_that_appears_is_used_at_once(node_packages: ModuleType, checkout: Path, programs: Path) -> None:
+    packages = node_packages.NodePackages(checkout, checkout / ".tools", no_npm)
+    packages.install()
+    assert not packages.are_wanted()
+    put_npm(programs, NPM_THAT_INSTALLS)
+    assert packages.are_wanted()
+
+
+def test_a_failure_is_told_and_not_repeated_within_the_hour(
+    node_packages: ModuleType, checkout: Path, programs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put_npm(programs, NPM_THAT_FAILS)
+    packages = node_packages.NodePackages(checkout, checkout / ".tools", no_npm)
+    packages.install()
+    packages.install()
+    assert calls(checkout) == 1
+    assert "code ENOTFOUND" in capsys.readouterr().out
+    note = checkout / ".tools" / "node-packages-tried"
+    os.utime(note, (0, 0))
+    assert packages.are_wanted()
+
+
+def test_without_an_npm_ours_is_used(node_packages: ModuleType, checkout: Path, programs: Path) -> None:
+    put_npm(programs, NPM_THAT_INSTALLS)
+    ours = (programs / "npm").rename(programs / "our-npm")
+    packages = node_packages.NodePackages(checkout, checkout / ".tools", lambda: [str(ours), "cli"])
+    packages.install()
+    assert not packages.are_wanted()
+    assert (checkout / "asked").read_text().split()[:2] == ["cli", "ci"]
+
+
+def test_an_npm_of_ours_that_cannot_be_installed_ends_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    bootstrap = importlib.import_module("bootstrap")
+
+    def fail() -> Path:
+        raise SystemExit("No route to the index\nThe installation failed; it can be started again.")
+
+    monkeypatch.setattr(bootstrap, "_uv", fail)
+    monkeypatch.setattr(bootstrap, "NODE", replace(bootstrap.NODE, folder=tmp_path / "node"))
+    with pytest.raises(OSError, match=r"^No route to the index$"):
+        bootstrap._own_npm()
+
+
+def test_the_setup_asks_for_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    bootstrap = importlib.import_module("bootstrap")
+    asked = []
+    monkeypatch.setattr(bootstrap, "TOOLS", tmp_path)
+    monkeypatch.setattr(bootstrap, "_missing", lambda kind: [])
+    monkeypatch.setattr(bootstrap.NODE_PACKAGES, "are_wanted", lambda: True)
+    monkeypatch.setattr(bootstrap.NODE_PACKAGES, "install", lambda: asked.append("packages"))
+    bootstrap.main("run")
+    assert asked == ["packages"]

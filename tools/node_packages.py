@@ -1,0 +1,109 @@
+"""What comes from npm: the scripts of our pages, and typefaces. Without them Quillpost works: its pages load
+as a whole, nothing on them is live, and it lists fewer hands."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+PACKAGE_FILES = ("package.json", "package-lock.json")
+OPTIONS = ("--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
+# Who is offline learns it at once; nobody waits for a network that swallows everything.
+IMPATIENCE = ("--fetch-retries=0", "--fetch-timeout=20000")
+LONGEST_SECONDS = 180
+RETRY_SECONDS = 3600
+
+WHAT_IS_MISSING = (
+    "Pages are without their scripts for now, and the hands Ellen, Hannah, Theo, Louise, Rene and June, "
+    "Japanese and Chinese letters and emoji are left out"
+)
+FAILED = f"{WHAT_IS_MISSING}, as npm could not fetch them ({{why}}); `make setup` tries again in an hour."
+NO_NPM = (
+    f"{WHAT_IS_MISSING}: there is no npm, and none could be fetched ({{why}}). "
+    "Install Node.js with npm and run `make setup` to have them."
+)
+
+OwnNpm = Callable[[], list[str]]
+"""The command of an npm that is fetched where the machine has none; OSError says why it cannot be had."""
+
+
+class NodePackages:
+    """The `node_modules` of a checkout, made of what its package files say."""
+
+    def __init__(self, root: Path, notes: Path, own_npm: OwnNpm) -> None:
+        self._root = root
+        self._stamp = root / "node_modules" / "made-of"
+        self._note = notes / "node-packages-tried"
+        self._own_npm = own_npm
+
+    def are_wanted(self) -> bool:
+        """Whether they are missing or outdated, and were not tried for in vain just now."""
+        return not self._are_ready() and not self._was_tried_lately()
+
+    def install(self) -> None:
+        """Fetch them with npm; where that cannot be, say what is missing, and let life go on."""
+        if not self.are_wanted():  # another process has done it while we waited
+            return
+        if trouble := self._trouble():
+            print(trouble, flush=True)
+            self._note.write_text(self._attempt())
+            return
+        self._stamp.write_text(self._digest())
+        self._note.unlink(missing_ok=True)
+
+    def _trouble(self) -> str:
+        """What is told of a failure, or nothing."""
+        npm = shutil.which("npm")
+        try:
+            command = [npm] if npm else self._own_npm()
+        except OSError as fault:
+            return NO_NPM.format(why=fault)
+        why = self._fetch(command)
+        return FAILED.format(why=why) if why else ""
+
+    def _fetch(self, npm: list[str]) -> str:
+        """What went wrong, or nothing."""
+        count = len(json.loads((self._root / "package.json").read_text())["dependencies"])
+        print(f"  node_modules: {count} packages ...", flush=True)
+        command = [*npm, "ci", *OPTIONS, *IMPATIENCE]
+        if not os.access(Path(os.path.expanduser("~")), os.W_OK):  # noqa: PTH111 (Path.home fails without one)
+            command += ["--cache", str(self._note.parent / "npm")]
+        try:
+            done = subprocess.run(
+                command, cwd=self._root, capture_output=True, text=True, timeout=LONGEST_SECONDS, check=False
+            )
+        except subprocess.TimeoutExpired:
+            return f"no answer in {LONGEST_SECONDS} seconds"
+        except OSError as fault:
+            return str(fault)
+        return "" if done.returncode == 0 else _gist(done.stderr)
+
+    def _are_ready(self) -> bool:
+        return self._stamp.exists() and self._stamp.read_text() == self._digest()
+
+    def _was_tried_lately(self) -> bool:
+        if not self._note.exists() or self._note.read_text() != self._attempt():
+            return False
+        return time.time() - self._note.stat().st_mtime < RETRY_SECONDS
+
+    def _attempt(self) -> str:
+        """What an attempt depends on: with another npm, or other files, it may succeed."""
+        return f"{self._digest()} {shutil.which('npm')}"
+
+    def _digest(self) -> str:
+        files = [self._root / name for name in PACKAGE_FILES]
+        return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+
+
+def _gist(said: str) -> str:
+    """The line of npm's that says most."""
+    lines = [line.removeprefix("npm error ").strip() for line in said.splitlines()]
+    telling = [line for line in lines if line and not line.startswith("A complete log")]
+    named = [line for line in telling if line.startswith(("network", "code "))]
+    return (named or telling or ["it did not say why"])[0]
