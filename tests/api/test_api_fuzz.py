@@ -18,6 +18,8 @@ from schemathesis.engine import Status, events, from_schema
 from makers import make_account
 from quillpost.database.embedded import EmbeddedPostgres
 
+pytestmark = pytest.mark.costly
+
 IS_LONG = "FUZZ_EXAMPLES" in os.environ
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "2"))
 CHAINS = int(os.environ.get("FUZZ_EXAMPLES", "3"))

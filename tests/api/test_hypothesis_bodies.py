@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 from quillpost.database.embedded import EmbeddedPostgres
 
+pytestmark = pytest.mark.costly
+
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "12"))
 IS_LONG = "FUZZ_EXAMPLES" in os.environ
 BOUNDED = settings(

@@ -27,6 +27,8 @@ from httpx2 import Response
 
 from quillpost.database.embedded import EmbeddedPostgres
 
+pytestmark = pytest.mark.costly
+
 FORM = "application/x-www-form-urlencoded"
 MULTIPART = "multipart/form-data; boundary=b"
 DEEP = 10_000

@@ -16,6 +16,8 @@ from quillpost.database.postgres_binaries import find_binaries
 from quillpost.parts import Parts
 from quillpost.webhooks import days
 
+pytestmark = pytest.mark.costly
+
 PLACES = "select tableoid::regclass::text, status, count(*) from deliveries group by 1, 2 order by 1, 2"
 
 

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 import sqlalchemy as sa
 from operator_commands import Quillpost
 from signed_in import browser_of, make_person
@@ -18,6 +19,8 @@ from quillpost.database.tables import tokens
 from quillpost.parts import Parts
 from quillpost.people import resets
 from quillpost.web import create_app
+
+pytestmark = pytest.mark.costly
 
 DANA = "dana@example.com"
 

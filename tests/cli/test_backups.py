@@ -28,6 +28,8 @@ from quillpost.parts import Parts
 from quillpost.web import create_app
 from quillpost.webhooks.service import unseal
 
+pytestmark = pytest.mark.costly
+
 
 @dataclass(frozen=True)
 class Saved:

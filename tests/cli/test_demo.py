@@ -10,6 +10,8 @@ from PIL import Image
 
 from quillpost.cli import demo
 
+pytestmark = pytest.mark.costly
+
 
 class Looks(NamedTuple):
     width: float

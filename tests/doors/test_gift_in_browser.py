@@ -14,6 +14,8 @@ from quillpost.giftcards import vault
 from quillpost.giftcards.rules import spelled
 from quillpost.parts import Parts
 
+pytestmark = pytest.mark.costly
+
 
 @pytest.fixture
 def piece(parts: Parts, owner: Account) -> int:

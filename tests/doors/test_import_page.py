@@ -4,6 +4,7 @@ import csv
 import re
 from pathlib import Path
 
+import pytest
 from chromium import new_page
 from playwright.sync_api import Page, expect
 from raw_http import real_server
@@ -12,6 +13,8 @@ from signed_in import PASSWORD, make_person
 from makers import Account, Clock, do_due_jobs
 from quillpost.parts import Parts
 from quillpost.web import create_app
+
+pytestmark = pytest.mark.costly
 
 EMAIL = "dana@example.com"
 SWITCH_ELSEWHERE = """async () => {

@@ -6,6 +6,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from urllib.parse import parse_qs, urlencode, urlsplit
 
+import pytest
 from chromium import new_page
 from oauth_app import STATE, VERIFIER, WITH_PKCE, App, register_client
 from playwright.sync_api import expect
@@ -16,6 +17,8 @@ from direct import TestClient
 from makers import Account, make_sub_account
 from quillpost.parts import Parts
 from quillpost.web import create_app
+
+pytestmark = pytest.mark.costly
 
 
 class Site:

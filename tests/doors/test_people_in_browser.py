@@ -6,6 +6,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
 import pyotp
+import pytest
 from chromium import new_page
 from playwright.sync_api import Page, expect
 from raw_http import real_server
@@ -17,6 +18,8 @@ from quillpost.accounts.audit import AT_THE_COMMAND_LINE
 from quillpost.parts import Parts
 from quillpost.people import invitations
 from quillpost.web import create_app
+
+pytestmark = pytest.mark.costly
 
 PASSWORD = "a few words in a row"
 

@@ -14,6 +14,8 @@ from test_app_pages import connect
 from quillpost.parts import Parts
 from quillpost.reception.cookies import SESSION
 
+pytestmark = pytest.mark.costly
+
 PAGES = (
     "",
     "/people",

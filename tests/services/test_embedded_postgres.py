@@ -21,6 +21,8 @@ from quillpost.database.postgres_account import server_account
 from quillpost.database.postgres_binaries import find_binaries
 from quillpost.kit.errors import NotReady
 
+pytestmark = pytest.mark.costly
+
 QUICK = {"fsync": "off"}
 IS_ROOT = os.geteuid() == 0
 

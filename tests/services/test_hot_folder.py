@@ -18,6 +18,8 @@ from quillpost.adapters.places.place import OpenPlace, Place
 from quillpost.adapters.printing.hot_folder import HotFolder
 from quillpost.ports import PartnerDown
 
+pytestmark = pytest.mark.costly
+
 CHANGES = ("put", "rename", "delete")
 MOST_STEPS = 30
 

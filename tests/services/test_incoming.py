@@ -20,6 +20,8 @@ from quillpost.audience.rules import examine_alone
 from quillpost.database.tables import recipients
 from quillpost.parts import Parts
 
+pytestmark = pytest.mark.costly
+
 MAYBE = {"phone": ["1", "2"], "name": ["Jane", "John"], "first_name": ["Sho"], "custom1": ["x"]}
 PLACE = {"address2": ["4"], "city": ["Austin", "Reno"], "zip": ["78701", "78701-1234", "89501"]}
 EMAILS = ["a@example.com", "A@example.com", "b@example.com"]

@@ -15,6 +15,8 @@ from quillpost.orders.rules import FOLLOWS, ItemStatus
 from quillpost.parts import Parts
 from quillpost.tracking.rules import PHASES
 
+pytestmark = pytest.mark.costly
+
 Sightings = list[tuple[str, int]]
 
 ON_THE_WAY = st.sampled_from(["1", "1b", "2", "2c", "3a", "3c", "pars", "miscellaneous"])

@@ -49,6 +49,8 @@ from quillpost.tracking import closing
 from quillpost.tracking.rules import PHASES
 from quillpost.tracking.service import ingest
 
+pytestmark = pytest.mark.costly
+
 S = ItemStatus
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "12"))
 IS_LONG = "FUZZ_EXAMPLES" in os.environ

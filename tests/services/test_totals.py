@@ -24,6 +24,8 @@ from quillpost.orders.rules import ItemStatus, OrderStatus
 from quillpost.orders.store import swap_status
 from quillpost.parts import Parts
 
+pytestmark = pytest.mark.costly
+
 S = ItemStatus
 _names = count()
 ONLY_MAIL = {"name": "Nobody", "email": "nobody@example.com"}

@@ -30,6 +30,8 @@ from quillpost.ports import PrintProgress
 from quillpost.tracking.rules import Scan
 from quillpost.tracking.service import ingest
 
+pytestmark = pytest.mark.costly
+
 BEFORE = "0004"
 CENTS = 109
 GAP = "QUILLPOST_MAILER_ID is not set: no barcode can be printed."

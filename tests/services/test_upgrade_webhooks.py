@@ -20,6 +20,8 @@ from quillpost.database.schema import migrate
 from quillpost.parts import Parts
 from quillpost.webhooks import days, service
 
+pytestmark = pytest.mark.costly
+
 LANES = "select webhook_id, due_at, woken, leased_by, failures, resting_until from webhook_lanes order by 1"
 SUBSCRIBE = """
     insert into webhooks (account_id, mode, url, type, verb, secret_sealed, status, created_at, updated_at)
