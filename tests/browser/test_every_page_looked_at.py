@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import pytest
 from chromium import new_page
 from every_route import PAGE_NEEDS
-from eyes import look_at
+from eyes import PHONE, look_at, too_wide
 from furnished import Furnished
 from open_pages import consent_page, open_pages
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 from raw_http import real_server
 from signed_in import ACCEPTS
 
@@ -25,6 +25,12 @@ LIVE = re.compile(r"/print-room/(brands/|prices/|accounts/.+/credit)")
 
 LATER_CHAPTERS = "main > section:nth-of-type(n + 4), .contents > ul > li:nth-child(n + 4)"
 """Of the documentation: there are a thousand fields, all made alike, and axe-core takes minutes for them."""
+
+WIDER = """() => {
+    const sheet = new CSSStyleSheet();
+    sheet.replaceSync(".uplot { min-width: 1200px !important }");
+    document.adoptedStyleSheets.push(sheet);
+}"""
 
 ROUTES = sorted(path for method, path in PAGE_NEEDS if method == "GET" and not path.endswith(NEVER_ENDING))
 AREAS = sorted({path.split("/")[1] for path in ROUTES})
@@ -84,6 +90,15 @@ def test_pages_for_which_nobody_signs_in_are_fit_for_everybody(visit: Visit) -> 
     for name, (address, status) in open_pages(visit.house).items():
         complaints += visit.look(address, name, status=status)
     assert complaints == [], "\n".join(complaints)
+
+
+def test_a_chart_that_is_not_drawn_anew_makes_no_page_wider(visit: Visit) -> None:
+    visit.sign_in("test")
+    visit.page.set_viewport_size(PHONE)
+    visit.page.goto(visit.here)
+    expect(visit.page.locator(".uplot")).to_be_visible()
+    visit.page.evaluate(WIDER)
+    assert too_wide(visit.page) == []
 
 
 def filled(path: str, ids: Mapping[str, object]) -> str:
