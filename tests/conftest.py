@@ -30,6 +30,7 @@ from quillpost.api import description
 from quillpost.cli.ground import upgrade
 from quillpost.composition.hands.collection import Hands
 from quillpost.database.embedded import EmbeddedPostgres
+from quillpost.kit.key_files import KeyFile
 from quillpost.kit.logs import configure_logs
 from quillpost.parts import Parts
 from quillpost.people import passwords
@@ -236,6 +237,8 @@ def build(
         chosen = usual_settings.model_copy(update={"home": tmp_path / "home"})
         if settings:
             chosen = wiring.Settings.model_validate({"home": tmp_path / "home", **settings})
+        else:  # A start without its key looks whether the database is without secrets, too.
+            KeyFile(footing.key_path(chosen.home)).make()
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(footing, "Database", opened)
             return wiring.build(chosen, conninfo, clock=clock.now)

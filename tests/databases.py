@@ -17,7 +17,7 @@ SHIPPED = ("prices", "address_passes", "giftcard_brands")
 # What a test may have done to the schema, and not only to its rows.
 SHAPE = """
     select (select count(*) from pg_class where relnamespace = 'public'::regnamespace),
-           (select sum(hashtextextended(attname::text, attrelid::bigint * 2048 + attnum) % 1000003
+           (select sum(hashname(attname)::bigint * (attrelid::bigint * 2048 + attnum)
                        + atttypid::bigint * (1 + attnotnull::integer))
               from pg_attribute where attrelid >= 16384 and not attisdropped),
            (select count(*) from pg_proc where pronamespace = 'public'::regnamespace),

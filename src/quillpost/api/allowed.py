@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Self
 
 from fastapi.routing import iter_route_contexts
@@ -28,7 +29,7 @@ class Paths:
                 taken[route.path] = taken.get(route.path, frozenset()) | (route.methods or frozenset())
         return cls(
             spelled_out={path: methods for path, methods in taken.items() if "{" not in path},
-            patterns=[(compile_path(path)[0], methods) for path, methods in taken.items() if "{" in path],
+            patterns=[(_pattern(path), methods) for path, methods in taken.items() if "{" in path],
         )
 
     def taken_at(self, path: str) -> frozenset[str]:
@@ -47,3 +48,8 @@ class Paths:
     def refuses(self, method: str, path: str) -> bool:
         """Whether this path is spelled out, and for other methods."""
         return path in self.spelled_out and method not in self.spelled_out[path]
+
+
+@cache  # Python keeps some patterns that were compiled, and we have more
+def _pattern(path: str) -> re.Pattern[str]:
+    return compile_path(path)[0]
