@@ -9,6 +9,7 @@ from fastapi import FastAPI
 
 from quillpost import __version__
 from quillpost.api import errors, v2
+from quillpost.api.cors import Preflights
 from quillpost.api.description import describe
 from quillpost.api.envelope import Envelope
 from quillpost.api.gate import Gate
@@ -110,6 +111,7 @@ def create_app(parts: Parts, background: Background | None = None) -> FastAPI:
     add_docs_page(app, parts)
     app.add_middleware(Methods, routes=app.routes, refuse=troubles.answer_trouble)
     app.add_middleware(_Gate, parts=parts)
+    app.add_middleware(Preflights)
     app.add_middleware(Envelope)
     # In front of all: a scan is answered by little more than the look-up and the row that it costs.
     app.add_middleware(_ScanDoor, parts=parts)

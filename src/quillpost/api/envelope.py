@@ -10,6 +10,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from quillpost.accounts.rules import Allowance, Caller
 from quillpost.api.allowed import KNOWN
+from quillpost.api.cors import is_open, open_to_all
 from quillpost.api.errors import unexpected
 from quillpost.api.leaks import cover
 from quillpost.kit.metrics import REQUEST_SECONDS, REQUESTS
@@ -58,6 +59,8 @@ class Envelope:
                 if SECRET_PATHS.match(scope["path"]):
                     headers.update(PRIVATE)
                 _write_headers(headers, request_id, state.get("allowance"))
+                if is_open(scope["path"]):
+                    open_to_all(headers)
                 if scope["scheme"] == "https":
                     headers.setdefault("Strict-Transport-Security", ALWAYS_SECURE)
             await send(message)
