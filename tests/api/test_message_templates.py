@@ -103,7 +103,7 @@ def test_a_template_reads_as_it_was_saved(owner: Account, clock: Clock) -> None:
     assert changed.status_code == 200
     assert changed.json() == body | {
         "name": "Thank you",
-        "handwriting_realism": None,
+        "handwriting_realism": True,
         "cc_emails": [],
         "updated_at": "2026-05-04T13:00:00Z",
     }
@@ -162,8 +162,8 @@ def test_what_the_type_has_no_use_for_is_ignored_and_named(
     [
         ({"type": "poster"}, "type", "Input should be"),
         ({"name": ""}, "name", "blank"),
-        ({"content": None}, "content", "Give the content."),
-        ({"content": " "}, "content", "Give the content."),
+        ({"content": None}, "content", "Give the content, or a custom_background_url."),
+        ({"content": " "}, "content", "Give the content, or a custom_background_url."),
         ({"type": "letter", "content": ""}, "content", "or a pdf_only_url."),
         ({"content": "x" * 5_001}, "content", "At most 5,000 characters"),
         ({"content": "Hi %FIRSTNAME%"}, "content", "Unknown variable %FIRSTNAME%. Known variables: %FIRST"),

@@ -60,6 +60,7 @@ def test_a_title_is_enough_and_the_rest_is_null(owner: Account) -> None:
         "id": body["id"],
         "user_id": owner.id,
         "title": "Branch",
+        "name": "Branch",
         **dict.fromkeys(HOME),
         **dict.fromkeys(store.BACKGROUNDS),
         "branding_fields": dict.fromkeys(Branding.model_fields),
@@ -186,6 +187,7 @@ def test_a_change_touches_what_it_names_alone(owner: Account, clock: Clock) -> N
     assert changed.status_code == 200
     assert changed.json() == made | {
         "title": "New name",
+        "name": "New name",
         "return_address2": None,
         "return_state": "OK",
         "message_background_url": None,

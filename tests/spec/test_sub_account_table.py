@@ -84,6 +84,6 @@ def test_a_time_as_year_to_second(owner: Account, field: str) -> None:
 
 def test_no_other_key(owner: Account) -> None:
     assert set(read(owner)) == {
-        "id", "user_id", "title", "return_name", "return_address", "return_address2", "return_city",
+        "id", "user_id", "title", "name", "return_name", "return_address", "return_address2", "return_city",
         "return_state", "return_postal_code", *BACKGROUNDS, "branding_fields", "created_at", "updated_at",
     }  # fmt: skip

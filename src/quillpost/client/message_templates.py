@@ -19,10 +19,10 @@ class MessageTemplate(TypedDict):
     type: str
     name: str
     content: str
-    handwriting_style_id: int | None
-    font_size: str | None
-    font_color: str | None
-    handwriting_realism: bool | None
+    handwriting_style_id: int
+    font_size: str
+    font_color: str
+    handwriting_realism: bool
     additional_pages: str | None
     skip_creative_generation: int
     custom_background_url: str | None

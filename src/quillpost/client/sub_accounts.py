@@ -27,6 +27,7 @@ class SubAccount(TypedDict):
     id: int
     user_id: int
     title: str
+    name: str
     return_name: str | None
     return_address: str | None
     return_address2: str | None

@@ -76,8 +76,9 @@ def examine_draft(
 
 def _wrong_content(draft: MessageDraft, most_characters: int) -> str | None:
     if not draft.content.strip():
-        instead = ", or a pdf_only_url" if draft.type in LETTERS else ""
-        return None if draft.skip_creative_generation else f"Give the content{instead}."
+        instead = "a pdf_only_url" if draft.type in LETTERS else "a custom_background_url"
+        is_drawn_elsewhere = draft.skip_creative_generation or draft.custom_background_url is not None
+        return None if is_drawn_elsewhere else f"Give the content, or {instead}."
     if len(draft.content) > most_characters:
         return f"At most {most_characters:,} characters, please."
     return wrong_variables(draft.content)

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4
 
 import sqlalchemy as sa
@@ -16,6 +16,9 @@ from quillpost.ports import FileStore
 PURPOSES = ("creative", "preview")
 ORPHAN_DAYS = range(1, 8)
 """A file without a row is the trace of a transaction that failed. Today's may still get theirs."""
+
+FOR_GOOD = datetime(9999, 12, 31, tzinfo=UTC)
+"""Until when a link opens that has no end of its own: the picture is there for as long as it is shown."""
 
 LONGEST_WRITE = timedelta(days=1)
 """What was begun longer ago nobody will finish."""
@@ -120,6 +123,10 @@ class Shelf:
     def path(self, subject: str | UUID, *, expires: datetime) -> str:
         """A link that opens this one thing until then, for whoever holds it."""
         return f"/files/{self._signer.sign(str(subject), expires=expires)}"
+
+    def lasting_path(self, subject: str | UUID) -> str:
+        """The one address of a picture that never changes: the same text wherever it is shown."""
+        return self.path(subject, expires=FOR_GOOD)
 
     def subject(self, token: str, *, now: datetime) -> str | None:
         """What a link opens, or None when it is forged or too old."""

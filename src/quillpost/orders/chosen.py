@@ -93,5 +93,6 @@ def _judged_by_fit(
     found = studio.misfits(design, addressees, qr=wish.qrcode_url is not None, wordings=wordings, every=True)
     why = {place: too_long.message for place, too_long in found.addresses.items()}
     why |= {place: too_long.message for place, too_long in found.messages.items()}
-    why |= {place: EMPTY for place, words in enumerate(wordings) if not hand.writes(words)}
+    if wish.message.strip() or wish.background is None:
+        why |= {place: EMPTY for place, words in enumerate(wordings) if not hand.writes(words)}
     return [replace(person, refusal=why.get(place)) for place, person in enumerate(people)]

@@ -145,12 +145,14 @@ def new_words(
     with db.transaction(whose) as tx:
         own, key = _own_addressees(tx, order), _key(tx, changed)
         longest, longest_before = _longest(tx, changed), _longest(tx, order)
-    has_qr, on_white = order.qrcode_url is not None, order.background_file_id is None
+    has_qr, on_white = order.qrcode_url is not None, not order.has_background
     before, after = (
         look.design(one, sender=order.sender, return_address=order.return_address, indicia=indicia)
         for one in (order, changed)
     )
-    wordings = check_fit(studio, after, own, longest=longest, has_qr=has_qr)
+    wordings = check_fit(
+        studio, after, own, longest=longest, has_qr=has_qr, may_be_blank=order.has_background
+    )
     told = handwriting_warnings(studio, after, wordings, on_white=on_white)
     others = [look.addressee(person) for person in longest_before]
     untrue = handwriting_warnings(studio, before, studio.wordings(before, own + others), on_white=on_white)

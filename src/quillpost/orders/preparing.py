@@ -26,6 +26,8 @@ from quillpost.pricing.rules import Tariff
 
 Gather = Callable[[Fetcher, FileStore, Wish, Sequence[Person], content.Sender], Artwork]
 
+BLANK = "The message is blank: nothing is written over the custom background."
+
 _FAINT = 0.8
 _LONGEST = " (with the longest values on the lists)"
 
@@ -98,6 +100,7 @@ def prepare(
         longest=resolved.longest,
         has_qr=wish.qrcode_url is not None,
         message_field=wish.message_field,
+        may_be_blank=wish.background is not None,
     )
     artwork = gather(fetcher, store, wish, people, design.sender)
     warnings = [
@@ -146,16 +149,19 @@ def check_fit(
     longest: Sequence[Person],
     has_qr: bool,
     message_field: str = "message",
+    may_be_blank: bool = False,
 ) -> list[str]:
     """Every recipient's own words must fit, and the longest that the lists hold; all those words.
 
-    Addresses of lists are looked at when they are composed, each by itself.
+    A message that says nothing to anyone passes where it `may_be_blank`; one that is blank for somebody alone
+    lacks a value. Addresses of lists are looked at when they are composed, each by itself.
     """
     wordings = [] if design.pdf_only else studio.wordings(design, addressees)
     imagined = [] if design.pdf_only else studio.wordings(design, [look.addressee(p) for p in longest])
     hand = studio.hands.hand(design.hand)
+    is_left_blank = may_be_blank and not design.message.strip()
     for place, words in enumerate(wordings):
-        if not hand.writes(words):
+        if not is_left_blank and not hand.writes(words):
             raise Invalid({message_field: [f"The message is empty{_whose(design, place)}."]})
     found = studio.misfits(design, addressees, qr=has_qr, wordings=wordings)
     faults: dict[str, list[str]] = {}
@@ -222,6 +228,8 @@ def handwriting_warnings(
     """What of the message, with anyone's words in it, is not written as it was asked for."""
     if not wordings:
         return []
+    if not design.message.strip():
+        return [BLANK]
     hand = studio.hands.hand(design.hand)
     found = []
     letters = "".join(dict.fromkeys("".join(wordings)))

@@ -99,6 +99,11 @@ class Order:
         return self.status.is_held_back
 
     @property
+    def has_background(self) -> bool:
+        """Whether a picture lies under the message, the order's or one of each piece's own."""
+        return self.background_file_id is not None or self.background_url is not None
+
+    @property
     def notices(self) -> list[str]:
         """What deserves a look, and why the order is held, if it is."""
         return self.warnings + self.hold_reasons

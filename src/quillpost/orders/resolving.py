@@ -35,7 +35,7 @@ from quillpost.pricing.store import tariff_on
 
 T = TypeVar("T")
 
-HOUSE_STYLE, HOUSE_COLOUR, HOUSE_SIZE = 1, "blue", "auto"
+HOUSE_STYLE, HOUSE_COLOUR, HOUSE_SIZE, HOUSE_REALISM = 1, "blue", "auto", True
 NOTHING_SAVED = MessageDraft(type="", name="")
 NO_CODE = Source("qrcode_url")
 
@@ -101,10 +101,13 @@ def _wish(
     faults: Faults,
 ) -> Wish:
     saved, message = words or NOTHING_SAVED, call.own_message
+    background = _background(call, sub_account, words)
+    # Beside a background of the sender's own, a blank message is a choice: the side is theirs alone.
+    is_left_blank = call.message is not None and words is None and background is not None
     supplied = Supplied(
         audience=bool(call.recipients or call.mailing_list_ids or call.radius or "radius_search" in faults),
         front=bool(call.front_image_url or image),
-        message=message is not None,
+        message=message is not None or is_left_blank,
         message_template=words is not None,
         pdf_only=pdf_only is not None,
     )
@@ -121,7 +124,7 @@ def _wish(
         message_field=MESSAGE if message is not None or words is None else MESSAGE_TEMPLATE,
         style=_first(call.style, saved.handwriting_style_id, HOUSE_STYLE),
         handwriting_color=_first(call.handwriting_color, saved.font_color, HOUSE_COLOUR),
-        handwriting_realism=_first(call.handwriting_realism, saved.handwriting_realism, True),
+        handwriting_realism=_first(call.handwriting_realism, saved.handwriting_realism, HOUSE_REALISM),
         font_size=_first(call.font_size, saved.font_size, HOUSE_SIZE),
         recipients=call.recipients,
         mailing_list_ids=[one.id for one in lists],
@@ -130,7 +133,7 @@ def _wish(
         message_template_id=call.message_template_id,
         image_template_id=call.image_template_id,
         front=front,
-        background=_background(call, sub_account, words),
+        background=background,
         pages=pdf_only or _pages(call, words),
         pdf_only=pdf_only is not None,
         pdf_left_out=pdf_only is None and bool(words and words.pdf_only_url),

@@ -1,6 +1,5 @@
 """Saved images for fronts."""
 
-from datetime import timedelta
 from typing import Annotated, Any, get_args
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
@@ -37,9 +36,6 @@ TemplateId = Annotated[str, Path(description="The template's id.", json_schema_e
 ItsType = Annotated[
     ImageType | None, BeforeValidator(blank_is_none), Query(description="Only templates of this type.")
 ]
-
-LINKS_LAST = timedelta(days=3_652)
-"""Counted from the template's creation: its link is the same text on every read."""
 
 
 def _picture(value: object) -> str | Upload:
@@ -110,14 +106,13 @@ def _with_files(example: dict[str, Any], *, required: list[str]) -> dict[str, An
 
 
 def shape(request: Request, parts: Parts, template: ImageTemplate) -> dict[str, Any]:
-    link = parts.shelf.path(template.image_file_id, expires=template.created_at + LINKS_LAST)
     return {
         "id": template.id,
         "user_id": template.account_id,
         "sub_account_id": template.sub_account_id,
         "type": template.type,
         "name": template.name,
-        "image": base_of(request) + link,
+        "image": base_of(request) + parts.shelf.lasting_path(template.image_file_id),
         "design_tool_id": template.design_tool_id,
         "created_at": plain_time(template.created_at),
         "updated_at": plain_time(template.updated_at),

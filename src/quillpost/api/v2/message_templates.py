@@ -19,6 +19,7 @@ from quillpost.api.v2.schemas.common import Message
 from quillpost.api.v2.schemas.message_templates import MessageType
 from quillpost.api.v2.shapes import base_of, brand_image
 from quillpost.api.v2.template_fields import blank_is_none
+from quillpost.composition.content import parse_colour
 from quillpost.creative import templates
 from quillpost.creative.message_rules import GIFTCARD, examine_draft, unused_fields, without_unused
 from quillpost.creative.templates import MessageDraft, MessageTemplate
@@ -26,6 +27,7 @@ from quillpost.database import Tenant, Tx
 from quillpost.giftcards import catalogue
 from quillpost.giftcards.choosing import find_offered, no_such_brand, wrong_amount
 from quillpost.kit.times import iso
+from quillpost.orders.resolving import HOUSE_COLOUR, HOUSE_REALISM, HOUSE_SIZE, HOUSE_STYLE
 from quillpost.parts import Parts as ServiceParts
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Message templates"])
@@ -47,10 +49,7 @@ def shape(request: Request, template: MessageTemplate) -> dict[str, Any]:
         "type": template.type,
         "name": template.name,
         "content": template.content,
-        "handwriting_style_id": template.handwriting_style_id,
-        "font_size": template.font_size,
-        "font_color": template.font_color,
-        "handwriting_realism": template.handwriting_realism,
+        **_handwriting(template),
         "additional_pages": template.additional_pages,
         "skip_creative_generation": int(template.skip_creative_generation),
         "custom_background_url": template.custom_background_url,
@@ -63,6 +62,19 @@ def shape(request: Request, template: MessageTemplate) -> dict[str, Any]:
         "share_uuid": str(template.share_uuid),
         "created_at": iso(template.created_at),
         "updated_at": iso(template.updated_at),
+    }
+
+
+def _handwriting(template: MessageTemplate) -> dict[str, Any]:
+    """How it is written; what the template leaves open is what a send with it would do."""
+    style, color, realism = (
+        template.handwriting_style_id, template.font_color, template.handwriting_realism,
+    )  # fmt: skip
+    return {
+        "handwriting_style_id": HOUSE_STYLE if style is None else style,
+        "font_size": template.font_size or HOUSE_SIZE,
+        "font_color": color or parse_colour(HOUSE_COLOUR).rgba_text,
+        "handwriting_realism": HOUSE_REALISM if realism is None else realism,
     }
 
 
@@ -161,7 +173,7 @@ def list_message_templates(
     summary="Read a saved message",
 )
 def read_message_template(request: Request, template_id: TemplateId, tx: InTx) -> Response:
-    """Null: not set, so that whoever sends decides."""
+    """A saved message with how it is written, as a send with it would be."""
     return answer(shape(request, templates.read_message_template(tx, id_in_path(template_id))))
 
 

@@ -97,7 +97,10 @@ def changed(order_id: int, body: ChangedOrder, who: Caller, parts: ServiceParts,
     """The order as it is from now on, in the request's transaction; laying out other words comes before."""
     now, faults = parts.clock(), Faults()
     given = body.given()
-    if "message" in given and not (body.message or "").strip():
+    with parts.db.transaction(tenant(who)) as tx:
+        before = store.read_order(tx, order_id)
+    may_be_blank = body.message is not None and before.has_background
+    if "message" in given and not (body.message or "").strip() and not may_be_blank:
         faults["message"] = ["A message cannot be taken away: leave the field out, or write another."]
     elif len(body.message or "") > parts.limits.message_characters:
         faults["message"] = [f"At most {parts.limits.message_characters:,} characters, please."]
@@ -106,8 +109,6 @@ def changed(order_id: int, body: ChangedOrder, who: Caller, parts: ServiceParts,
         schedule_for=schedule(body.schedule_for, faults, now=now),
         metadata=metadata_text(body.metadata, parts.limits, faults),
     )
-    with parts.db.transaction(tenant(who)) as tx:
-        before = store.read_order(tx, order_id)
     faults |= {name: [CARD_STAYS] for name in _other_card(before.gift, body)}
     if faults:
         raise Invalid(faults)

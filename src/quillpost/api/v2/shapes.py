@@ -22,8 +22,6 @@ from quillpost.orders.wish import Gift
 from quillpost.parts import Parts
 
 PROOF_LINK = timedelta(days=7)
-PICTURES_LAST = timedelta(days=3650)
-"""Counted from a moment that does not change, so that a picture has one address for good."""
 
 
 def base_of(request: Request) -> str:
@@ -70,9 +68,9 @@ def front_image(base: str, parts: Parts, order: Order) -> str:
     if order.front_image_url is not None:
         return order.front_image_url
     if order.front_file_id is not None:
-        return base + parts.shelf.path(order.front_file_id, expires=order.created_at + PICTURES_LAST)
+        return base + parts.shelf.lasting_path(order.front_file_id)
     if order.brand is not None:
-        return base + parts.shelf.path(f"front-{order.id}", expires=order.created_at + PICTURES_LAST)
+        return base + parts.shelf.lasting_path(f"front-{order.id}")
     return f"{base}/art/{order.piece}.png"
 
 

@@ -34,6 +34,7 @@ def shape(sub_account: store.SubAccount) -> dict[str, Any]:
         "id": sub_account.id,
         "user_id": sub_account.account_id,
         "title": sub_account.title,
+        "name": sub_account.title,
         "return_name": sub_account.return_name,
         "return_address": sub_account.return_address,
         "return_address2": sub_account.return_address2,

@@ -4,7 +4,6 @@ from typing import Any, Final
 
 from quillpost.accounts.rules import Caller
 from quillpost.accounts.service import tenant
-from quillpost.api.v2.image_templates import LINKS_LAST
 from quillpost.composition.samples import sample_version
 from quillpost.creative.templates import ImageTemplate, newest_image_templates, newest_message_templates
 from quillpost.dashboard.compose.look import CHOICES
@@ -57,4 +56,4 @@ def page_values(who: Caller, parts: Parts) -> dict[str, Any]:
 
 
 def _link(image: ImageTemplate, parts: Parts) -> str:
-    return parts.shelf.path(image.image_file_id, expires=image.created_at + LINKS_LAST)
+    return parts.shelf.lasting_path(image.image_file_id)

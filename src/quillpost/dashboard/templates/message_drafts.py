@@ -20,7 +20,7 @@ SHOWN_AT: Final[Mapping[str, str]] = {"giftcard_brand_code": "gift", "giftcard_a
 PLAINLY: Final[Mapping[str, str]] = {
     "A gift card template needs giftcard_brand_code.": "Choose the gift card that it brings.",
     "A gift card template needs giftcard_amount.": "",
-    "Give the content.": "Write the message.",
+    "Give the content, or a custom_background_url.": "Write the message, or give a background image.",
     "Give the content, or a pdf_only_url.": "Write the message, or give the address of a PDF.",
 }
 """Sentences for programs, as people are told."""

@@ -38,7 +38,8 @@ EXAMPLE: dict[str, Any] = {
 
 
 class MessageTemplateShape(BaseModel):
-    """Null: not set. `pdf_only_url` is given, and not shown: `skip_creative_generation` tells of it."""
+    """How it is written is always said: what is not set is what a send does then. Elsewhere null is not set.
+    `pdf_only_url` is given, and not shown: `skip_creative_generation` tells of it."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE]})
 
@@ -48,10 +49,10 @@ class MessageTemplateShape(BaseModel):
     type: MessageType
     name: str
     content: str = Field(description="May hold variables such as %FIRST_NAME%; empty where a PDF is all.")
-    handwriting_style_id: int | None
-    font_size: FontSize | None
-    font_color: str | None
-    handwriting_realism: bool | None
+    handwriting_style_id: int
+    font_size: FontSize
+    font_color: str
+    handwriting_realism: bool
     additional_pages: str | None
     skip_creative_generation: Literal[0, 1] = Field(description="1 where a PDF is the whole mailer.")
     custom_background_url: str | None

@@ -10,6 +10,7 @@ EXAMPLE: dict[str, Any] = {
     "id": 3,
     "user_id": 1,
     "title": "Austin office",
+    "name": "Austin office",
     "return_name": "Dana Whitfield",
     "return_address": "500 Congress Ave",
     "return_address2": None,
@@ -61,6 +62,7 @@ class SubAccountShape(BaseModel):
     id: int
     user_id: int
     title: str
+    name: str = Field(description="The title, as older clients read it.")
     return_name: str | None
     return_address: str | None
     return_address2: str | None
