@@ -4,7 +4,8 @@ from collections.abc import Callable, Coroutine
 from operator import attrgetter
 from typing import Any, get_args
 
-from fastapi import Request, Response
+from fastapi import Request, Response, params
+from fastapi.dependencies.utils import get_flat_params
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
@@ -35,13 +36,13 @@ class V2Route(APIRoute):
         super().__init__(*args, **how | {"generate_unique_id_function": attrgetter("name")})
 
     def get_route_handler(self) -> Handler:
-        answer, body = super().get_route_handler(), self._body()
+        answer, body, known = super().get_route_handler(), self._body(), self._query_names()
 
         async def run(request: Request) -> Response:
+            request.state.ignored = _unknown_in_query(request, known)
             understood = await understand(request, takes_files=self.takes_files)
-            if body is None:
-                return await answer(understood)
-            request.state.ignored = await ignored_by(body, understood)
+            if body is not None:
+                request.state.ignored |= await ignored_by(body, understood)
             return name_ignored(await answer(understood), request.state.ignored)
 
         async def handle(request: Request) -> Response:
@@ -62,11 +63,29 @@ class V2Route(APIRoute):
             None,
         )
 
+    def _query_names(self) -> frozenset[str]:
+        """What this route reads out of a query string, by the names on the wire; `metadata[` begins those of
+        an object, which is spread over several."""
+        taken = get_flat_params(self.dependant)
+        read = (each.alias for each in taken if isinstance(each.field_info, params.Query))
+        described = (self.openapi_extra or {}).get("parameters", ())
+        objects = (f"{each['name']}[" for each in described if each.get("style") == "deepObject")
+        return frozenset((*read, *objects))
+
 
 class UploadRoute(V2Route):
     """A route whose body may also be a form with files."""
 
     takes_files = True
+
+
+def _unknown_in_query(request: Request, known: frozenset[str]) -> set[str]:
+    """Parameters of the call that change nothing: whoever misspells a filter is answered with everybody."""
+    return {
+        name
+        for name in request.query_params
+        if name not in known and "".join(name.partition("[")[:2]) not in known
+    }
 
 
 async def _once(run: Handler, request: Request, key: str) -> Response:

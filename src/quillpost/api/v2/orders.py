@@ -22,6 +22,7 @@ router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Orders"])
 
 MOST_IN_TROUBLE = 1_000
 PDF = "application/pdf"
+BY_METADATA = {"parameters": [METADATA_PARAMETER]}
 
 MAY_READ = [Depends(may("orders:read"))]
 MAY_WRITE = [Depends(may("orders:write"))]
@@ -29,13 +30,13 @@ MayRead = Annotated[Caller, Depends(may("orders:read"))]
 OrderId = Annotated[str, Path(description="The order's id.", json_schema_extra={"type": "integer"})]
 
 
-@router.get("/orders", include_in_schema=False)
+@router.get("/orders", include_in_schema=False, openapi_extra=BY_METADATA)
 @router.get(
     "/orders/list",
     response_model=schemas.OrderPage,
     responses=errors(400, 422),
     summary="List orders, newest first",
-    openapi_extra={"parameters": [METADATA_PARAMETER]},
+    openapi_extra=BY_METADATA,
 )
 def list_orders(
     request: Request, who: MayRead, tx: InTx, parts: Parts, asked: AskedPage, wanted: WantedOrders
