@@ -240,7 +240,9 @@ class Settings(BaseSettings):
     )
 
     legacy_fields: bool = Field(
-        False, description="For old clients: giftcard_amount_in_cents is taken for giftcard_amount."
+        False,
+        description="For old clients: giftcard_amount_in_cents is taken for giftcard_amount, which wins when"
+        " both are given.",
     )
     code_seconds: int = Field(60, ge=10, le=600, description="How long a code of OAuth is good.")
     access_token_days: int = Field(

@@ -3,7 +3,8 @@
 from pathlib import Path
 
 PIECES = (
-    "postcard", "windowed-letter", "windowedletter", "letter", "windowless-letter", "windowlessletter",
+    "postcard", "windowed-letter", "windowedletter", "letter", "letter/windowed", "windowless-letter",
+    "windowlessletter", "letter/windowless",
     "notecard", "giftcard", "magnacard",
 )  # fmt: skip
 

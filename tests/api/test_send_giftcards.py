@@ -215,10 +215,53 @@ class TestOldClients:
         assert owner.put(path, {"giftcard_amount_in_cents": 1_000}).json()["giftcard_amount"] == 1_000
         assert owner.put(path, {"giftcard_amount_in_cents": 7}).status_code == 422
 
-    def test_two_amounts_that_differ_are_refused(self, owner: Account) -> None:
-        refused = owner.send("giftcard", giftcard_amount_in_cents=500)
-        assert list(refused.json()["errors"]) == ["giftcard_amount_in_cents"]
-        assert owner.send("giftcard", giftcard_amount_in_cents=VALUE).status_code == 200
+    def test_the_specified_name_wins_when_both_are_given(self, owner: Account) -> None:
+        sent = owner.send("giftcard", giftcard_amount_in_cents=500)
+        assert (sent.status_code, sent.json()["giftcard_amount"]) == (200, VALUE)
+        assert sent.headers["X-Ignored-Fields"] == "giftcard_amount_in_cents"
+        both = {"giftcard_amount": 1_000, "giftcard_amount_in_cents": 500}
+        brand = {"type": "giftcard", "name": "Both", "content": "Hi", "giftcard_brand_code": "brindlewick"}
+        saved = owner.post("/message-templates", brand | both)
+        assert (saved.status_code, saved.json()["giftcard_amount"]) == (201, 1_000)
+        changed = owner.put(f"/message-templates/{saved.json()['id']}", {**both, "giftcard_amount": 1_500})
+        assert (changed.status_code, changed.json()["giftcard_amount"]) == (200, 1_500)
+        assert changed.headers["X-Ignored-Fields"] == "giftcard_amount_in_cents"
+
+    def test_estimates_previews_stored_sends_and_automations_take_it_too(
+        self, parts: Parts, owner: Account
+    ) -> None:
+        old = postcard(**GIFT) | {"giftcard_amount": None, "giftcard_amount_in_cents": VALUE}
+        estimate = owner.post("/estimate/giftcard", old)
+        assert estimate.json()["data"]["giftcard_total"] == VALUE
+        assert owner.post("/send/giftcard", old | {"preview": True}).json()["data"]["sides"] == [
+            "front",
+            "back",
+        ]
+        stored = owner.post("/stored_send/giftcard", old).json()["stored_send_url"]
+        assert owner.post(stored.partition("/api/v2")[2], {}).json()["giftcard_amount"] == VALUE
+        wanted = plan(piece="giftcard", **GIFT) | {"enabled": False}
+        wanted["send"] |= {"giftcard_amount": None, "giftcard_amount_in_cents": VALUE}
+        wanted["mailing_list_id"] = Lister(owner).make()
+        made = owner.post("/automations", wanted)
+        assert made.status_code == 201, made.text
+
+
+def test_an_operator_is_told_the_switch_for_the_old_name_and_nobody_else(
+    parts: Parts, http: Any, owner: Account
+) -> None:
+    old = {"giftcard_amount": None, "giftcard_amount_in_cents": VALUE}
+    operator = make_operator(parts, http)
+    for asker, is_told in ((owner, False), (operator, True)):
+        for refused in (
+            asker.send("giftcard", **old),
+            asker.post("/stored_send/giftcard", postcard(**GIFT) | old),
+            asker.post(
+                "/message-templates", {"type": "giftcard", "name": "a", "content": "b", **GIFT, **old}
+            ),
+        ):
+            [told] = refused.json()["errors"]["giftcard_amount_in_cents"]
+            assert told.startswith("Use giftcard_amount")
+            assert ("QUILLPOST_LEGACY_FIELDS=true" in told) is is_told
 
 
 def test_a_preview_has_two_sides_and_makes_nothing(owner: Account) -> None:

@@ -97,6 +97,7 @@ def test_a_service_that_is_well_is_called_well(patient: Patient, owner: Account)
     ):  # fmt: skip
         assert " ok " in _row(outcome, subject)
     assert "none at work" in _row(outcome, "workers")
+    assert "QUILLPOST_LEGACY_FIELDS=true" in " ".join(_row(outcome, "old fields").split())
 
 
 def test_scripts_of_pages_that_are_missing_are_told(patient: Patient, tmp_path: Path) -> None:

@@ -54,6 +54,11 @@ SENTENCES = {
 TOO_LONG = ("string_too_long", "too_long")
 
 STEP = re.compile(r"[A-Za-z0-9_-]+")
+SWITCHES = {
+    "giftcard_amount_in_cents": "Or set QUILLPOST_LEGACY_FIELDS=true, and this name is taken as well.",
+}
+"""Fields that an operator can have taken by a setting: only operators read so, as nobody else can set it."""
+
 BRANCHES = frozenset({"none", "bool", "int", "float", "str"})
 """Steps of a path that are no field's: which of several types a value was read as. Others are no `STEP`."""
 
@@ -92,12 +97,32 @@ def response_for(failure: Exception) -> Response:
 
 def answer_to(request: Request, failure: Exception) -> Response:
     """The same to a request that failed: what is missing may be there, under a name that we do not know."""
+    if isinstance(failure, errors.Invalid) and _is_operators(request):
+        failure = _with_switches(failure)
     response = response_for(failure)
     if response.status_code == 405:
         # The router itself knows only the methods of the first route that it found.
         allowed = Paths.of(request.app.routes).allowed_at(request.scope["path"])
         response.headers["Allow"] = ", ".join(allowed)
     return name_ignored(response, getattr(request.state, "ignored", ()))
+
+
+def _is_operators(request: Request) -> bool:
+    """Whether the token is an operator's own; a connected app's is none."""
+    who = getattr(request.state, "who", None)
+    return who is not None and who.is_operator and who.grant_id is None
+
+
+def _with_switches(failure: errors.Invalid) -> errors.Invalid:
+    """The same faults, with the setting behind those that an operator can lift."""
+    return errors.Invalid(
+        {
+            field: [f"{told} {switch}" for told in sentences]
+            if (switch := SWITCHES.get(field.rpartition(".")[2]))
+            else sentences
+            for field, sentences in failure.fields.items()
+        }
+    )
 
 
 def unexpected() -> Response:

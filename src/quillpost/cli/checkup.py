@@ -75,6 +75,7 @@ def without_database(settings: wiring.Settings) -> Iterator[Finding]:
     yield check_scripts(settings)
     yield check_port(settings)
     yield check_sign_in(settings)
+    yield check_old_fields(settings)
     yield from check_press(settings)
     yield from check_readiness(settings)
     yield from check_printer(settings)
@@ -174,6 +175,14 @@ def service_answers(settings: wiring.Settings) -> bool:
             return is_known and json.loads(answer.read(1_000)) == {"status": "ok"}
     except (OSError, ValueError):
         return False
+
+
+def check_old_fields(settings: wiring.Settings) -> Finding:
+    """Published gift-card clients send a name that the specification does not have."""
+    if settings.legacy_fields:
+        return Finding("old fields", "ok", "giftcard_amount_in_cents is taken: QUILLPOST_LEGACY_FIELDS is on")
+    what = "giftcard_amount_in_cents is refused; QUILLPOST_LEGACY_FIELDS=true takes it from older clients"
+    return Finding("old fields", "ok", what)
 
 
 def check_press(settings: wiring.Settings) -> Iterator[Finding]:

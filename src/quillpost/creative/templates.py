@@ -1,6 +1,6 @@
 """Saved creative: images for fronts, and messages with how they are written."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, Self
@@ -136,11 +136,11 @@ def list_image_templates(
     asked: PageRequest,
     *,
     sub_account_id: int | None,
-    type: str | None,  # noqa: A002
+    types: Sequence[str] | None = None,
     named: str = "",
 ) -> Page[ImageTemplate]:
-    """Newest first; `named`, those alone with this in their name."""
-    rows, total = _page(tx, image_templates, asked, named, sub_account_id=sub_account_id, type=type)
+    """Newest first; of these `types`, and with `named` in their name."""
+    rows, total = _page(tx, image_templates, asked, named, sub_account_id=sub_account_id, types=types)
     return Page([ImageTemplate.of(row) for row in rows], total, asked)
 
 
@@ -149,11 +149,11 @@ def list_message_templates(
     asked: PageRequest,
     *,
     sub_account_id: int | None,
-    type: str | None,  # noqa: A002
+    types: Sequence[str] | None = None,
     named: str = "",
 ) -> Page[MessageTemplate]:
-    """Newest first; `named`, those alone with this in their name."""
-    rows, total = _page(tx, message_templates, asked, named, sub_account_id=sub_account_id, type=type)
+    """Newest first; of these `types`, and with `named` in their name."""
+    rows, total = _page(tx, message_templates, asked, named, sub_account_id=sub_account_id, types=types)
     return Page([MessageTemplate.of(row) for row in rows], total, asked)
 
 
@@ -228,9 +228,19 @@ def _required(row: sa.Row[Any] | None) -> sa.Row[Any]:
 
 
 def _page(
-    tx: Tx, table: sa.Table, asked: PageRequest, named: str, **filters: int | str | None
+    tx: Tx,
+    table: sa.Table,
+    asked: PageRequest,
+    named: str,
+    *,
+    sub_account_id: int | None,
+    types: Sequence[str] | None,
 ) -> tuple[list[sa.Row[Any]], int]:
-    wanted = [table.c[name] == value for name, value in filters.items() if value is not None]
+    wanted: list[sa.ColumnElement[bool]] = []
+    if sub_account_id is not None:
+        wanted.append(table.c.sub_account_id == sub_account_id)
+    if types is not None:
+        wanted.append(table.c.type.in_(types))
     if named:
         wanted.append(table.c.name.icontains(named, autoescape=True))
     rows = tx.execute(

@@ -79,10 +79,21 @@ def _letter(name: str, *paths: str, unused_beside_pdf: tuple[str, ...]) -> Piece
 
 
 POSTCARD = _card("postcard")
-LETTER = _letter("letter", "windowed-letter", "windowedletter", "letter", unused_beside_pdf=COVER + HAND)
+LETTER = _letter(
+    "letter",
+    "windowed-letter",
+    "windowedletter",
+    "letter",
+    "letter/windowed",
+    unused_beside_pdf=COVER + HAND,
+)
 # Its envelope is written by hand, whatever is inside.
 WINDOWLESS_LETTER = _letter(
-    "windowlessletter", "windowless-letter", "windowlessletter", unused_beside_pdf=COVER
+    "windowlessletter",
+    "windowless-letter",
+    "windowlessletter",
+    "letter/windowless",
+    unused_beside_pdf=COVER,
 )
 NOTECARD = _card("notecard")
 GIFTCARD = _card("giftcard", background=Cell.NOT_USED)
@@ -105,6 +116,32 @@ DISPLAY_TYPES = {
 NO_FRONT = "Give a front_image_url or an image_template: only a call with its own message may go without."
 
 TYPES = tuple(dict.fromkeys(type_ for type_, _ in DISPLAY_TYPES))
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """The types that one name of a filter stands for; with a `size`, only those of that size."""
+
+    types: tuple[str, ...]
+    size: str | None = None
+
+
+def _families() -> dict[str, Family]:
+    of_size = {
+        size: Family((type_,), size) for (type_, size) in DISPLAY_TYPES if type_.startswith("postcard")
+    }
+    letters = {name: piece.name for piece in (LETTER, WINDOWLESS_LETTER) for name in piece.paths}
+    return {
+        "postcard": Family(tuple(type_ for type_ in TYPES if type_.startswith("postcard"))),
+        **{f"postcard{size}": family for size, family in of_size.items()},
+        **{f"{size}-postcard": family for size, family in of_size.items()},
+        **{type_: Family((type_,)) for type_ in TYPES if not type_.startswith("postcard")},
+        **{name: Family((type_,)) for name, type_ in letters.items() if "/" not in name},
+    }
+
+
+FAMILIES: Mapping[str, Family] = _families()
+"""By each name that a filter by type may have, the specified ones and those that other clients use."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from quillpost.giftcards.cards import CardEvent, read_card
 from quillpost.kit.errors import NotFound
 from quillpost.kit.paging import Page, PageRequest
 from quillpost.orders.metadata_filter import Alternatives
+from quillpost.orders.pieces import Family
 from quillpost.orders.records import Item, Order
 from quillpost.orders.rules import ItemStatus, OrderStatus
 
@@ -34,7 +35,7 @@ class OrderFilter:
     """Which orders are wanted; what is not said does not matter. `created_before` itself is not within."""
 
     sub_account_id: int | None = None
-    type: str | None = None
+    family: Family | None = None
     status: str | None = None
     created_after: datetime | None = None
     created_before: datetime | None = None
@@ -47,7 +48,8 @@ class OrderFilter:
     @property
     def is_tallied(self) -> bool:
         """Whether somebody counts these orders already, so that nobody has to now."""
-        return not (self.status or self.is_dated or self.metadata)
+        is_sized = self.family is not None and self.family.size is not None
+        return not (self.status or self.is_dated or self.metadata or is_sized)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +105,12 @@ def _list_by_metadata(
 
 
 def _conditions(wanted: OrderFilter) -> list[sa.ColumnElement[bool]]:
-    equal = {name: getattr(wanted, name) for name in ("sub_account_id", "type", "status")}
+    equal = {name: getattr(wanted, name) for name in ("sub_account_id", "status")}
     conditions = [orders.c[name] == value for name, value in equal.items() if value is not None]
+    if wanted.family is not None:
+        conditions.append(_of_types(orders, wanted.family))
+        if wanted.family.size is not None:
+            conditions.append(orders.c.size == wanted.family.size)
     if wanted.created_after is not None:
         conditions.append(orders.c.created_at >= wanted.created_after)
     if wanted.created_before is not None:
@@ -115,6 +121,13 @@ def _conditions(wanted: OrderFilter) -> list[sa.ColumnElement[bool]]:
         inside = [sa.cast(sa.literal(text, sa.Text()), JSONB()) for text in alternatives]
         conditions.append(sa.or_(*(orders.c.metadata_index.contains(each) for each in inside)))
     return conditions
+
+
+def _of_types(table: sa.Table, family: Family) -> sa.ColumnElement[bool]:
+    # One type by a plain equality: an index has its rows in the order of the list.
+    if len(family.types) == 1:
+        return table.c.type == family.types[0]
+    return table.c.type.in_(family.types)
 
 
 def orders_by_sub_account(tx: Tx, who: Tenant, among: Sequence[int]) -> dict[int, int]:
@@ -132,8 +145,8 @@ def _tallied(tx: Tx, who: Tenant, wanted: OrderFilter) -> int:
     conditions = rows_of(order_counts, who)
     if wanted.sub_account_id is not None:
         conditions.append(order_counts.c.sub_account_id == wanted.sub_account_id)
-    if wanted.type is not None:
-        conditions.append(order_counts.c.type == wanted.type)
+    if wanted.family is not None:
+        conditions.append(_of_types(order_counts, wanted.family))
     return int(tx.execute(sa.select(sa.func.sum(order_counts.c.n)).where(*conditions)).scalar() or 0)
 
 

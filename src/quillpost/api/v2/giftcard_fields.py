@@ -1,6 +1,7 @@
 """How calls name the card that they send."""
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
@@ -18,10 +19,14 @@ SavedAmount = Annotated[int, Field(ge=1, le=2**31 - 1), DIGITS]
 OldAmount = Annotated[Amount | None, SkipJsonSchema()]
 
 
-def wrong_old_amount(old: int | None, amount: int | None, *, is_taken: bool) -> str | None:
-    """What is wrong with an amount under its old name, where one was given."""
-    if old is None:
-        return None
-    if not is_taken:
-        return "Use giftcard_amount: it is in cents, too."
-    return None if amount in (None, old) else "This is not what giftcard_amount says: give one of them."
+def wrong_old_amount(old: int | None, *, is_taken: bool) -> str | None:
+    """What is wrong with an amount under its old name, where one was given. Where it is taken, the specified
+    name wins."""
+    return None if old is None or is_taken else "Use giftcard_amount: it is in cents, too."
+
+
+def ignored_old_amount(sent: Any) -> set[str]:
+    """The old name beside the specified one, which wins: it changes nothing."""
+    both = ("giftcard_amount", OLD_AMOUNT)
+    is_beside = isinstance(sent, Mapping) and all(sent.get(name) is not None for name in both)
+    return {OLD_AMOUNT} if is_beside else set()

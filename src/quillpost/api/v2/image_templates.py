@@ -2,8 +2,8 @@
 
 from typing import Annotated, Any, get_args
 
-from fastapi import APIRouter, Depends, Path, Query, Request, Response
-from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field, PlainValidator
+from fastapi import APIRouter, Depends, Path, Request, Response
+from pydantic import AliasChoices, ConfigDict, Field, PlainValidator
 
 from quillpost.accounts.rules import Caller
 from quillpost.accounts.service import tenant
@@ -13,11 +13,12 @@ from quillpost.api.bodies import MULTIPART, Body, Id, Upload
 from quillpost.api.docs import BODY_ERRORS, errors
 from quillpost.api.needs import AskedPage, InTx, OneUnit, Parts, SubAccountFilter, Unit, id_in_path, may
 from quillpost.api.route import PREFIX, UploadRoute
+from quillpost.api.v2.order_filters import WantedTypes
 from quillpost.api.v2.schemas import image_templates as schemas
 from quillpost.api.v2.schemas.common import Message
 from quillpost.api.v2.schemas.image_templates import ImageType
 from quillpost.api.v2.shapes import base_of
-from quillpost.api.v2.template_fields import NOT_NULL, MaybeText, Name, blank_is_none
+from quillpost.api.v2.template_fields import NOT_NULL, MaybeText, Name
 from quillpost.creative import templates
 from quillpost.creative.images import FetchedPicture, Wanted, fetch_images, uploaded_image
 from quillpost.creative.kept_images import keep_image, read_image, record_image
@@ -33,9 +34,6 @@ router = APIRouter(prefix=PREFIX, route_class=UploadRoute, tags=["Image template
 MAY_READ = [Depends(may("templates:read"))]
 MayWrite = Annotated[Caller, Depends(may("templates:write"))]
 TemplateId = Annotated[str, Path(description="The template's id.", json_schema_extra={"type": "integer"})]
-ItsType = Annotated[
-    ImageType | None, BeforeValidator(blank_is_none), Query(description="Only templates of this type.")
-]
 
 
 def _picture(value: object) -> str | Upload:
@@ -192,12 +190,12 @@ def list_image_templates(
     parts: Parts,
     asked: AskedPage,
     sub_account_id: SubAccountFilter,
-    type: ItsType = None,  # noqa: A002
+    types: WantedTypes,
 ) -> Response:
     """Filter by type and sub account."""
     if sub_account_id is not None:
         require_sub_account(tx, sub_account_id)
-    page = templates.list_image_templates(tx, asked, sub_account_id=sub_account_id, type=type)
+    page = templates.list_image_templates(tx, asked, sub_account_id=sub_account_id, types=types)
     return linked(request, page, lambda template: shape(request, parts, template))
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from pydantic import AliasChoices, ConfigDict, Field
 
 from quillpost.api.bodies import Body, Flag, Id, Text, Whole
-from quillpost.api.v2.giftcard_fields import OLD_AMOUNT, OldAmount, SavedAmount
+from quillpost.api.v2.giftcard_fields import OLD_AMOUNT, OldAmount, SavedAmount, ignored_old_amount
 from quillpost.api.v2.notified import Notified
 from quillpost.api.v2.schemas.message_templates import FontSize, MessageType
 from quillpost.api.v2.template_fields import NOT_NULL, MaybeText, MaybeUrl, Name
@@ -66,6 +66,10 @@ class MessageFields(Body):
         validation_alias=AliasChoices("sub_account_id", "sub_account"),
         description="The sub account that it belongs to.",
     )
+
+    @classmethod
+    def ignored_in(cls, sent: Any) -> set[str]:
+        return super().ignored_in(sent) | ignored_old_amount(sent)
 
     def told(self) -> dict[str, Any]:
         """The named fields as a draft has them."""

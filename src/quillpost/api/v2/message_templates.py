@@ -3,8 +3,7 @@
 from functools import partial
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path, Query, Request, Response
-from pydantic import BeforeValidator
+from fastapi import APIRouter, Depends, Path, Request, Response
 
 from quillpost.accounts.rules import Caller
 from quillpost.accounts.sub_accounts import require_sub_account
@@ -14,11 +13,10 @@ from quillpost.api.needs import AskedPage, InTx, Parts, SubAccountFilter, id_in_
 from quillpost.api.route import PREFIX, V2Route
 from quillpost.api.v2.giftcard_fields import OLD_AMOUNT, wrong_old_amount
 from quillpost.api.v2.message_template_body import MessageFields, MessageTemplateChanges, NewMessageTemplate
+from quillpost.api.v2.order_filters import WantedTypes
 from quillpost.api.v2.schemas import message_templates as schemas
 from quillpost.api.v2.schemas.common import Message
-from quillpost.api.v2.schemas.message_templates import MessageType
 from quillpost.api.v2.shapes import base_of, brand_image
-from quillpost.api.v2.template_fields import blank_is_none
 from quillpost.composition.content import parse_colour
 from quillpost.creative import templates
 from quillpost.creative.message_rules import GIFTCARD, examine_draft, unused_fields, without_unused
@@ -35,9 +33,6 @@ router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Message templates"
 MAY_READ = [Depends(may("templates:read"))]
 MayWrite = Annotated[Caller, Depends(may("templates:write"))]
 TemplateId = Annotated[str, Path(description="The template's id.", json_schema_extra={"type": "integer"})]
-ItsType = Annotated[
-    MessageType | None, BeforeValidator(blank_is_none), Query(description="Only templates of this type.")
-]
 
 
 def shape(request: Request, template: MessageTemplate) -> dict[str, Any]:
@@ -84,11 +79,9 @@ def examined(
     """What is saved of a template that was like this before, and the headers that name what is not."""
     wanted, old = before.changed(body.told()), body.giftcard_amount_in_cents
     is_gift, faults = wanted.type in GIFTCARD, dict[str, str]()
-    if is_gift and (
-        wrong := wrong_old_amount(old, body.giftcard_amount, is_taken=parts.limits.legacy_fields)
-    ):
+    if is_gift and (wrong := wrong_old_amount(old, is_taken=parts.limits.legacy_fields)):
         faults[OLD_AMOUNT] = wrong
-    elif is_gift and old is not None:
+    elif is_gift and old is not None and body.giftcard_amount is None:
         wanted = wanted.changed({"giftcard_amount": old})
     draft = without_unused(wanted)
     examine_draft(
@@ -156,12 +149,12 @@ def list_message_templates(
     tx: InTx,
     asked: AskedPage,
     sub_account_id: SubAccountFilter,
-    type: ItsType = None,  # noqa: A002
+    types: WantedTypes,
 ) -> Response:
     """Filter by type and sub account."""
     if sub_account_id is not None:
         require_sub_account(tx, sub_account_id)
-    page = templates.list_message_templates(tx, asked, sub_account_id=sub_account_id, type=type)
+    page = templates.list_message_templates(tx, asked, sub_account_id=sub_account_id, types=types)
     return linked(request, page, partial(shape, request))
 
 

@@ -10,7 +10,7 @@ from pydantic import WithJsonSchema
 from quillpost.api.needs import SubAccountFilter
 from quillpost.kit.errors import Invalid
 from quillpost.orders import metadata_filter
-from quillpost.orders.pieces import TYPES
+from quillpost.orders.pieces import FAMILIES, Family
 from quillpost.orders.reading import OrderFilter
 from quillpost.orders.rules import ItemStatus, OrderStatus
 
@@ -19,7 +19,11 @@ Faults = dict[str, list[str]]
 # In any case, and with blanks around them; the description has them as we write them.
 AskedItemStatus = Annotated[str | None, WithJsonSchema({"type": "string", "enum": list(ItemStatus)})]
 AskedOrderStatus = Annotated[str | None, WithJsonSchema({"type": "string", "enum": list(OrderStatus)})]
-AskedType = Annotated[str | None, WithJsonSchema({"type": "string", "enum": list(TYPES)})]
+AskedType = Annotated[str | None, WithJsonSchema({"type": "string", "enum": list(FAMILIES)})]
+TYPE_NAMES = (
+    "`postcard` is of any size, `postcard6x9` and `6x9-postcard` of that size only; of letters, `letter` is"
+    " windowed."
+)
 AskedMoment = Annotated[
     str | None,
     WithJsonSchema(
@@ -62,6 +66,12 @@ def chosen(name: str, given: str | None, known: Iterable[str], faults: Faults) -
     return by_lower.get(given.strip().lower())
 
 
+def family(given: str | None, faults: Faults) -> Family | None:
+    """Which types are wanted, by any of their names."""
+    name = chosen("type", given and given.strip(), FAMILIES, faults)
+    return None if name is None else FAMILIES[name]
+
+
 def moment(name: str, given: str | None, faults: Faults) -> datetime | None:
     """The beginning of an ISO 8601 date, or a date-time. A plus that was not encoded arrives as a space."""
     if not given:
@@ -85,6 +95,20 @@ def moment_after(name: str, given: str | None, faults: Faults) -> datetime | Non
         return None  # until the end of time
 
 
+def template_types(
+    type: Annotated[AskedType, Query(description=f"Only templates of this type: {TYPE_NAMES}")] = None,  # noqa: A002
+) -> tuple[str, ...] | None:
+    """A template for postcards is good for each size but the largest, which is a type of its own: none is of
+    4x6 or of 6x9 alone."""
+    faults: Faults = {}
+    found = family(type, faults)
+    if faults:
+        raise Invalid(faults)
+    if found is None or found.size is None:
+        return None if found is None else found.types
+    return tuple(name for name in found.types if name.endswith(found.size))
+
+
 def item_status(
     status: Annotated[
         AskedItemStatus, Query(description="Only those that stand here, such as In Transit.")
@@ -100,7 +124,7 @@ def item_status(
 def order_filter(
     request: Request,
     sub_account_id: SubAccountFilter,
-    type: Annotated[AskedType, Query(description="Only orders of this type.")] = None,  # noqa: A002
+    type: Annotated[AskedType, Query(description=f"Only orders of this type: {TYPE_NAMES}")] = None,  # noqa: A002
     status: Annotated[
         AskedOrderStatus, Query(description="Only those that stand here, such as Reviewing.")
     ] = None,
@@ -114,7 +138,7 @@ def order_filter(
     faults: Faults = {}
     wanted = OrderFilter(
         sub_account_id=sub_account_id,
-        type=chosen("type", type, TYPES, faults),
+        family=family(type, faults),
         status=chosen("status", status, OrderStatus, faults),
         created_after=moment("created_after", created_after, faults),
         created_before=moment("created_before", created_before, faults),
@@ -134,4 +158,5 @@ def _metadata(request: Request, faults: Faults) -> tuple[metadata_filter.Alterna
 
 
 WantedOrders = Annotated[OrderFilter, Depends(order_filter)]
+WantedTypes = Annotated[tuple[str, ...] | None, Depends(template_types)]
 WantedStatus = Annotated[ItemStatus | None, Depends(item_status)]

@@ -106,6 +106,11 @@ OFFERS = (
 )
 
 
+def operation_word(path: str) -> str:
+    """A piece's name in addresses, as operationIds have it."""
+    return path.replace("-", "_").replace("/", "_")
+
+
 def also(verb: str, piece: Piece) -> str:
     """The other addresses of an operation, in words."""
     others = [f"`/{verb}/{path}`" for path in piece.paths[1:]]
@@ -141,7 +146,7 @@ def _offer(offer: Offer) -> None:
         return name_ignored(shown, body.spelled(draft.wish.unused, request.understood))
 
     for path in piece.paths:
-        described, name = path == piece.paths[0], path.replace("-", "_")
+        described, name = path == piece.paths[0], operation_word(path)
         router.post(
             f"/send/{path}",
             operation_id=f"send_{name}",

@@ -7,7 +7,13 @@ from typing import Annotated, Any, Literal
 from pydantic import AliasChoices, BeforeValidator, Field
 
 from quillpost.api.bodies import DIGITS, NULL_IS_LEFT_OUT, Body, Flag, FormText, Id, Switch, Text, Whole, said
-from quillpost.api.v2.giftcard_fields import OLD_AMOUNT, Amount, OldAmount, wrong_old_amount
+from quillpost.api.v2.giftcard_fields import (
+    OLD_AMOUNT,
+    Amount,
+    OldAmount,
+    ignored_old_amount,
+    wrong_old_amount,
+)
 from quillpost.api.v2.inline_recipients import InlineRecipient, ignored_in_recipients
 from quillpost.api.v2.notified import Notified
 from quillpost.api.v2.radius_body import RadiusOfSend, ignored_in_radius
@@ -319,9 +325,13 @@ class SendGiftcard(SendBody):
     def call(self, piece: Piece, limits: Limits, *, now: datetime) -> tuple[Call, Faults]:
         call, faults = super().call(piece, limits, now=now)
         old = self.giftcard_amount_in_cents
-        if wrong := wrong_old_amount(old, self.giftcard_amount, is_taken=limits.legacy_fields):
+        if wrong := wrong_old_amount(old, is_taken=limits.legacy_fields):
             faults[OLD_AMOUNT] = [wrong]
         return call, faults
+
+    @classmethod
+    def ignored_in(cls, sent: Any) -> set[str]:
+        return super().ignored_in(sent) | ignored_old_amount(sent)
 
     def of_its_own(self) -> dict[str, Any]:
         old = self.giftcard_amount_in_cents

@@ -21,7 +21,7 @@ from quillpost.api.route import PREFIX, V2Route
 from quillpost.api.v2.schemas.common import Message
 from quillpost.api.v2.schemas.radius import RadiusPreview
 from quillpost.api.v2.schemas.send import PreviewResponse, SendResponse, StoredSend
-from quillpost.api.v2.send import OFFERS, MaySend, Offer, also
+from quillpost.api.v2.send import OFFERS, MaySend, Offer, also, operation_word
 from quillpost.api.v2.send_body import SendBody
 from quillpost.api.v2.sending import count, draft_of, keep_files, place_and_show, show
 from quillpost.api.v2.shapes import base_of
@@ -103,7 +103,7 @@ def _offer(offer: Offer) -> None:
         return unmeasured(answer(NOTHING_SENT))
 
     for path in piece.paths:
-        described, word = path == name, path.replace("-", "_")
+        described, word = path == name, operation_word(path)
         address = f"/stored_send/{path}/{{stored_id}}"
         router.post(
             f"/stored_send/{path}",
@@ -135,6 +135,8 @@ def _offer(offer: Offer) -> None:
 
 for each in OFFERS:
     _offer(each)
+# `/stored_send/letter/windowed` is an address of its own, not a stored letter with that id.
+router.routes.sort(key=lambda route: "{" in getattr(route, "path", ""))
 
 
 def _number(text: str) -> UUID:

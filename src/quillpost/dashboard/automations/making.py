@@ -96,8 +96,8 @@ def _form_page(
     with parts.db.transaction(tenant(who.caller)) as tx:
         titles = {} if who.caller.sub_account_id else titles_of(list_sub_accounts(tx))
         lists = {each.id: each for each in list_page(tx, MOST).rows} | known_lists(tx, chosen)
-        messages = list_message_templates(tx, MOST, sub_account_id=None, type=None).rows
-        images = list_image_templates(tx, MOST, sub_account_id=None, type=None).rows
+        messages = list_message_templates(tx, MOST, sub_account_id=None).rows
+        images = list_image_templates(tx, MOST, sub_account_id=None).rows
         brands = catalogue.offered(tx)
     return automation_page(
         request,

@@ -12,7 +12,7 @@ from quillpost.api.v2.order_search import streets_of
 from quillpost.dashboard.typed_times import day_in, start_of
 from quillpost.kit.errors import Invalid
 from quillpost.orders import metadata_filter
-from quillpost.orders.pieces import TYPES
+from quillpost.orders.pieces import TYPES, Family
 from quillpost.orders.reading import OrderFilter
 from quillpost.orders.records import Order
 from quillpost.orders.rules import OrderStatus
@@ -91,7 +91,7 @@ class Wanted:
         first, last = day_in(self.since), day_in(self.until)
         return OrderFilter(
             sub_account_id=self.sub_account_id,
-            type=self.type or None,
+            family=Family((self.type,)) if self.type else None,
             status=self.status or None,
             created_after=start_of(first, zone) if first else None,
             created_before=start_of(last, zone, later=1) if last else None,
@@ -132,7 +132,7 @@ class Wanted:
         """Whether an order that was found otherwise is one that the filters let through."""
         return (
             wanted.status in (None, order.status.value)
-            and wanted.type in (None, order.type)
+            and (wanted.family is None or order.type in wanted.family.types)
             and wanted.sub_account_id in (None, order.sub_account_id)
             and (wanted.created_after is None or order.created_at >= wanted.created_after)
             and (wanted.created_before is None or order.created_at < wanted.created_before)

@@ -41,7 +41,7 @@ def _list_page(
     named, kind = sought[0].replace("\x00", "").strip()[:LONGEST_SOUGHT], sought[1].strip()
     kind = kind if kind in dict(types) else ""
     asked = asked_page(sought[2], per_page=A_PAGE)
-    how = {"sub_account_id": None, "type": kind or None, "named": named}
+    how = {"sub_account_id": None, "types": [kind] if kind else None, "named": named}
     with parts.db.transaction(tenant(who.caller)) as tx:
         found = (
             templates.list_image_templates(tx, asked, **how)  # type: ignore[arg-type]
