@@ -14,7 +14,7 @@ PASSWORD = "a few words in a row"
 MESSAGE = "Hi %FIRST_NAME%, the tomatoes are ripe. Come by!"
 READS = "Hi Ada, the tomatoes are ripe. Come by!"
 # Long enough for the order's page to be drawn while its review goes on, however busy the machine.
-UNHURRIED = {"QUILLPOST_TEST_REVIEW_SECONDS": "3"}
+UNHURRIED = {"QUILLPOST_TEST_REVIEW_SECONDS": "15"}
 IN_REVIEW = "It goes to print"
 ITS_WAY = ["Processing", "Printed", "In Transit", "In Local Area", "Processed for Delivery", "Delivered"]
 

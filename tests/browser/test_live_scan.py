@@ -30,6 +30,7 @@ def test_a_scan_is_seen_on_every_open_page(parts: Parts, owner: Account, clock: 
             clock.advance(seconds=1)
             a_phone_scans(home, f"{here}/q/{code}")
             assert count(parts) == 1
+            expect(home.locator(".chart-told")).to_contain_text("Scans 2")  # on the day that is being read
             expect(figure(order, "Scans")).to_contain_text("1 scanned more than once")
             expect(latest(home)).to_contain_text("2 pieces, 2 scans,")
         picture(home, "live-scan-home")

@@ -49,9 +49,12 @@ class Chart {
   draw() {
     const table = this.source.querySelector("table");
     if (!table) return;
+    const readDay = this.shown?.days[this.plot.cursor.idx];
     this.plot?.destroy();
     this.shown = read(table);
     const { days, lines } = this.shown;
+    // New numbers do not take away the day that somebody is reading.
+    const here = days.indexOf(readDay);
     const most = Math.max(4, ...lines.flatMap((line) => line.values));
     const ink = { stroke: colour("faded"), font: "12px system-ui, sans-serif" };
     const grid = { stroke: colour("line"), width: 1 };
@@ -90,7 +93,10 @@ class Chart {
           points: { show: days.length <= 31, size: 5, fill: colour(line.colour) },
         })),
       ],
-      hooks: { setCursor: [(plot) => this.tell(plot.cursor.idx)] },
+      hooks: {
+        setCursor: [(plot) => this.tell(plot.cursor.idx)],
+        ready: [() => here >= 0 && this.point(here)],
+      },
     };
     this.plot = new uPlot(options, [days.map((_, place) => place), ...lines.map((line) => line.values)], this.drawing);
     this.tell(null);
