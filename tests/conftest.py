@@ -6,8 +6,6 @@ import os
 import shutil
 import socket
 import tempfile
-import time
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from ipaddress import ip_address
 from pathlib import Path
@@ -45,9 +43,6 @@ FACES = Path(__file__).parents[1] / ".tools" / "faces"
 os.environ["QUILLPOST_FACES_FOLDER"] = str(FACES)
 BROWSER = Path(__file__).parent / "browser"
 COSTLY = {BROWSER, Path(__file__).parent / "journeys"}
-# A run may have a limit: from this second on no costly test is begun.
-UNTIL = float(os.environ.get("TESTS_UNTIL", "inf"))
-TOO_LATE = "This run's time was over before its turn came; `make test` has no limit."
 # A test that needs a home has its own: that of this checkout is its developer's, and below a file is none.
 os.environ["QUILLPOST_HOME"] = f"{__file__}/home"
 configure_logs(as_json=True, level="warning")
@@ -66,18 +61,6 @@ class AtOnce:
         terminal = self.config.pluginmanager.get_plugin("terminalreporter")
         if report.failed and terminal is not None:
             terminal.write_line(f"\n{report.nodeid} failed:\n{report.longreprtext}")
-
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        skipped = terminalreporter.stats.get("skipped", [])
-        late = Counter(report.nodeid.partition("::")[0] for report in skipped if is_late(report))
-        if late:
-            terminalreporter.section(f"{late.total()} costly tests not begun: the time of this run was over")
-            for file, number in late.items():
-                terminalreporter.write_line(f"{number:4} of {file}")
-
-
-def is_late(report: pytest.TestReport) -> bool:
-    return isinstance(report.longrepr, tuple) and report.longrepr[2].endswith(TOO_LATE)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -112,12 +95,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def is_costly(item: pytest.Item) -> bool:
     return item.get_closest_marker("costly") is not None
-
-
-@pytest.hookimpl(tryfirst=True)  # nothing is built for a test that is not begun
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    if time.time() > UNTIL and is_costly(item):
-        pytest.skip(TOO_LATE)
 
 
 def pytest_collection_finish() -> None:
