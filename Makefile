@@ -2,7 +2,8 @@
 
 PYTHON ?= python3
 UV := .tools/uv/bin/uv
-COMPILE := $(UV) pip compile --quiet --upgrade --generate-hashes --universal --no-emit-index-url \
+# Files beside the index (a local mirror holds one wheel of many) would be all that is pinned of a package.
+COMPILE := env -u UV_INDEX -u UV_EXTRA_INDEX_URL -u UV_FIND_LINKS $(UV) pip compile --quiet --upgrade --generate-hashes --universal --no-emit-index-url \
 	--python-version 3.11
 CODE := $(wildcard src tests tools benchmarks)
 # Tests make and drop thousands of files and databases: in memory, where that has room for them.
@@ -12,7 +13,7 @@ PYTEST := $(IN_MEMORY) .venv/bin/pytest --dist worksteal -n $(shell $(PYTHON) -c
 
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
-.PHONY: help setup setup-dev run test test-long fuzz lint format demo gallery bench lock clean
+.PHONY: help setup setup-dev run test test-long fuzz lint format demo gallery wheel bench lock clean
 
 help: ## Show what there is
 	@printf 'Quillpost. The commands:\n\n'
@@ -59,8 +60,11 @@ demo: setup ## Send one of each piece in testing mode and follow it to the door
 gallery: setup ## Draw every hand and every piece into out/gallery
 	@.venv/bin/quillpost hands out/gallery
 
+wheel: setup ## Build a wheel that is the whole product into dist/
+	@$(PYTHON) tools/bootstrap.py wheel
+
 bench: setup-dev ## Measure ourselves against peers; ONLY=name for one table
-	-@$(PYTHON) tools/bootstrap.py bench
+	@$(PYTHON) tools/bootstrap.py bench
 	@.venv/bin/python -m benchmarks $(ONLY)
 
 lock: setup-dev ## Pin the newest versions of everything that we depend on

@@ -1,6 +1,8 @@
 """`python -m benchmarks [NAME]`: run one table, or all."""
 
 import sys
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from benchmarks import admission, authenticate, paging
 from benchmarks.audience import contest as audience
@@ -10,63 +12,76 @@ from benchmarks.events import contest as events
 from benchmarks.events import table as events_table
 from benchmarks.fulfil import contest as fulfilments
 from benchmarks.fulfil import table as fulfilments_table
-from benchmarks.harness import report, run, save
+from benchmarks.harness import absent_peers, report, run, save
 from benchmarks.pages import contest as pages
 from benchmarks.send import contest as sends
 from benchmarks.send import table as sends_table
 
+Result = Mapping[str, Any]
 
-def _authenticate() -> None:
+
+def _authenticate() -> Result:
     race, server = authenticate.prepare()
     try:
-        report(run(race))
+        measured = run(race)
+        report(measured)
     finally:
         server.stop()
-    result = admission.run()
-    save(result)
-    admission.show(result)
+    admitted = admission.run()
+    save(admitted)
+    admission.show(admitted)
+    return {"authenticate": measured, "admission": admitted}
 
 
-def _compose() -> None:
+def _compose() -> Result:
     result = contest.run()
     result["claims"] = claims.judge(result)
     save(result)
     table.show(result)
+    return result
 
 
-def _send() -> None:
+def _send() -> Result:
     result = sends.run()
     save(result)
     sends_table.show(result)
+    return result
 
 
-def _fulfil() -> None:
+def _fulfil() -> Result:
     result = fulfilments.run()
     save(result)
     fulfilments_table.show(result)
+    return result
 
 
-def _events() -> None:
+def _events() -> Result:
     result = events.run()
     save(result)
     events_table.show(result)
+    return result
 
 
-def _audience() -> None:
+def _audience() -> Result:
     result = audience.run()
     save(result)
     audience_table.show(result)
+    return result
 
 
-def _paging() -> None:
-    paging.show(paging.run())
+def _paging() -> Result:
+    result = paging.run()
+    paging.show(result)
+    return result
 
 
-def _pages() -> None:
-    pages.show(pages.run())
+def _pages() -> Result:
+    result = pages.run()
+    pages.show(result)
+    return result
 
 
-TABLES = {
+TABLES: dict[str, Callable[[], Result]] = {
     "authenticate": _authenticate,
     "compose": _compose,
     "send": _send,
@@ -79,13 +94,21 @@ TABLES = {
 
 
 def main(only: str | None) -> int:
+    """0 where every contender ran: a table without one of its peers shows nothing of us."""
     if only is not None and only not in TABLES:
         print(f"There is no benchmark {only}. Known: {', '.join(TABLES)}.")
         return 1
-    for name, measure in TABLES.items():
-        if only in (None, name):
-            measure()
-    return 0
+    absent = [
+        f"{name}: {peer}"
+        for name, measure in TABLES.items()
+        if only in (None, name)
+        for peer in absent_peers(measure())
+    ]
+    if absent:
+        print("Not measured, because these peers are missing on this machine. Install them and run it again:")
+        for peer in absent:
+            print(f"  {peer}")
+    return 1 if absent else 0
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -50,6 +51,17 @@ def run(contest: Contest) -> dict[str, object]:
 
 def machine() -> str:
     return f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"
+
+
+def absent_peers(result: Mapping[str, Any]) -> list[str]:
+    """Whom a result, or a part of it, names under `absent`, each with the reason."""
+    found: list[str] = []
+    for key, value in result.items():
+        if key == "absent":
+            found += [value] if isinstance(value, str) else [f"{name} ({why})" for name, why in value.items()]
+        elif isinstance(value, Mapping):
+            found += absent_peers(value)
+    return found
 
 
 def save(result: Mapping[str, object]) -> None:

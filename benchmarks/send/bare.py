@@ -14,6 +14,7 @@ from quillpost.accounts.rules import Caller
 from quillpost.accounts.service import tenant
 from quillpost.api.needs import Parts, caller_of
 from quillpost.database.engine import driver
+from quillpost.orders.store import new_short_code
 
 PATH = "/bench/bare"
 
@@ -62,6 +63,8 @@ class Twin:
             }
             if row.table == "ledger_moves":
                 values["key"] = f"{row.values['key']}:{values['order_id']}"
+            if values.get("code"):  # on every piece another one
+                values["code"] = new_short_code()
             written = connection.execute(row.statement, values, prepare=True)
             if row.old_id is not None:
                 (new[row.table, row.old_id],) = written.fetchone() or (None,)

@@ -147,3 +147,16 @@ def test_a_fetched_pip_is_used_only_if_its_hash_is_pinned(
     wheel = tmp_path / "pip-1.0-py3-none-any.whl"
     ways = list(first_installer._pip_from_the_index(pins, tmp_path))
     assert ways == ([[sys.executable, str(wheel / "pip"), "install"]] if is_pinned else [])
+
+
+ONLY_A_WHEEL = "fontpkg-"
+"""Typefaces as packages: each is one wheel that fits everywhere."""
+
+
+@pytest.mark.parametrize("locked", LOCKED, ids=lambda file: file.name)
+def test_a_lock_has_the_hashes_of_every_file_of_a_package(locked: Path) -> None:
+    """One hash is one wheel, which fits one kind of machine; everywhere else the installation fails."""
+    pinned = re.findall(r"^(\S+)==.*\n((?:    --hash=.*\n)+)", locked.read_text(), re.MULTILINE)
+    assert pinned
+    single = [name for name, hashes in pinned if hashes.count("--hash") < 2]
+    assert [name for name in single if not name.startswith(ONLY_A_WHEEL)] == []
