@@ -1,4 +1,4 @@
-"""From a bare checkout to a working `.venv`: `python3 tools/bootstrap.py run` (or `dev`, `bench`).
+"""From a bare checkout to a working `.venv`: `python3 tools/bootstrap.py run` (or `dev`, `bench`, `wheel`).
 
 Needs nothing but Python. Everything installed is pinned by hash in `requirements/`, and in
 `package-lock.json` what comes from npm: the scripts of our pages, and typefaces. Where the machine has no
@@ -99,7 +99,7 @@ def _own_npm() -> list[str]:
 NODE_PACKAGES = node_packages.NodePackages(ROOT, TOOLS, _own_npm)
 
 
-def main(kind: str) -> None:
+def main(kind: str, folder: str = "dist") -> None:
     if sys.version_info < (3, 11):  # noqa: UP036 (this line is for those who have less)
         version = ".".join(map(str, sys.version_info[:3]))
         sys.exit(
@@ -112,11 +112,28 @@ def main(kind: str) -> None:
             fcntl.flock(lock, fcntl.LOCK_EX)
             _install(_missing(kind))
             NODE_PACKAGES.install()
+    if kind == "wheel":
+        _build_wheel(ROOT / folder)
+
+
+def _build_wheel(folder: Path) -> None:
+    _run(
+        _uv(),
+        "build",
+        "--wheel",
+        "--build-constraints",
+        str(BUILD_PACKAGES),
+        "--out-dir",
+        str(folder),
+        str(ROOT),
+    )
 
 
 def _missing(kind: str) -> list[Environment]:
     if kind == "dev":
         return [environment for environment in (DEV, S3) if not environment.is_ready()]
+    if kind == "wheel":  # is built apart from every environment
+        return []
     if kind == "bench":
         return [] if BENCH.is_ready() else [BENCH]
     return [] if RUN.is_ready() or DEV.is_ready() else [RUN]
@@ -174,6 +191,6 @@ def _place_and_python() -> str:
 
 if __name__ == "__main__":
     try:
-        main(sys.argv[1] if len(sys.argv) > 1 else "run")
+        main(*(sys.argv[1:] or ["run"]))
     except KeyboardInterrupt:
         sys.exit(130)

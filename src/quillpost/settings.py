@@ -210,7 +210,8 @@ class Settings(BaseSettings):
         None, description="Folder of prepared hands, which may be shared; without it, one in the home folder."
     )
     font_packages: Path | None = Field(
-        None, description="A node_modules folder with further hands; without it, the checkout's own."
+        None,
+        description="A node_modules folder with more handwriting styles and page scripts; ours by default.",
     )
 
     # Limits

@@ -58,6 +58,8 @@ from quillpost.worlds import both_worlds, zone_of
 
 # The folder that the source lies in, where it was installed from a checkout.
 CHECKOUT = Path(__file__).parents[2]
+BUNDLED_PACKAGES = Path(__file__).parent / "node_modules"
+"""Only a wheel has it; see `tools/wheel_contents.py`."""
 
 
 def build(
@@ -162,7 +164,9 @@ def hands(settings: Settings) -> Hands:
 
 def npm_packages(settings: Settings) -> Path:
     """The `node_modules` folder that typefaces and scripts of pages come from."""
-    return settings.font_packages or CHECKOUT / "node_modules"
+    if settings.font_packages:
+        return settings.font_packages
+    return BUNDLED_PACKAGES if BUNDLED_PACKAGES.is_dir() else CHECKOUT / "node_modules"
 
 
 def faces_folder(settings: Settings) -> Path:

@@ -3,22 +3,22 @@
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from processes import Service, free_port
+from processes import OUR_PROGRAM, Service, free_port
 
 JOIN = re.compile(r"Set password (\S+)")
 
 
 @contextmanager
-def bare_service(folder: Path, **settings: str) -> Iterator[Service]:
+def bare_service(folder: Path, *, program: Sequence[str] = OUR_PROGRAM, **settings: str) -> Iterator[Service]:
     """Its home is not in the test's own folder: that is closed to the database server's own user."""
     home = Path(tempfile.mkdtemp(prefix="quillpost-home-"))
     home.chmod(0o755)
     chosen = {"QUILLPOST_HOME": str(home), **settings}
-    service = Service(folder / "service.log", "--welcome", port=free_port(), settings=chosen)
+    service = Service(folder / "service.log", "--welcome", port=free_port(), settings=chosen, program=program)
     try:
         yield service.ready()
         assert service.stop() == 0, service.output

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,6 +25,7 @@ FAST = {
 }
 """Settings under which an order is delivered in seconds, and a dead worker is missed as soon."""
 
+OUR_PROGRAM = (sys.executable, "-c", "from quillpost.cli import main; main()")
 PATIENCE = 60.0
 T = TypeVar("T")
 
@@ -63,17 +64,13 @@ class Service:
         port: int,
         settings: Mapping[str, str],
         closed_output: bool = False,
+        program: Sequence[str] = OUR_PROGRAM,
     ) -> None:
         self.url = f"http://127.0.0.1:{port}"
         self._output = output
         with output.open("ab") as file:
             self._process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-c",
-                    "from quillpost.cli import main; main()",
-                    *("serve", "--port", str(port), *arguments),
-                ],
+                [*program, "serve", "--port", str(port), *arguments],
                 env={**_with_kept_bytecode(), **FAST, **settings},
                 stdin=subprocess.DEVNULL,
                 stdout=file,
