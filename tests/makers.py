@@ -1,5 +1,6 @@
 """People, sends and time, made for tests."""
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -157,6 +158,12 @@ def postcard(**changes: Any) -> dict[str, Any]:
     """To Jane, and to Jane again: most tests send to her more often than anyone likes to be mailed."""
     message = "Hi %FIRST_NAME%, see you soon!"
     return {"recipients": [person()], "message": message, "allow_duplicates": True} | changes
+
+
+def warnings_of(answer: Response) -> list[str]:
+    """What an answer warns of: its header is a JSON array."""
+    found: list[str] = json.loads(answer.headers.get("X-Warnings", "[]"))
+    return found
 
 
 def carry_on(parts: Parts, clock: Clock, *, seconds: int) -> None:

@@ -67,6 +67,13 @@ class Settings(BaseSettings):
     review_dpi: int = Field(
         75, ge=0, le=300, description="An order with a picture that prints at fewer dots an inch is paused."
     )
+    review_contrast: float = Field(
+        1.7,
+        ge=1,
+        le=21,
+        description="The same where the handwriting stands out less from its paper or picture: 1 is not at"
+        " all, 21 is black on white.",
+    )
     review_unfilled_percent: int = Field(
         50, ge=0, le=100, description="The same where more of its pieces have nothing for a variable."
     )

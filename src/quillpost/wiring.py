@@ -230,6 +230,7 @@ def pump(settings: Settings, parts: Parts) -> Pump:
 def review_limits(settings: Settings) -> ReviewLimits:
     return ReviewLimits(
         dpi=settings.review_dpi,
+        contrast=settings.review_contrast,
         unfilled_percent=settings.review_unfilled_percent,
         undeliverable_percent=settings.review_undeliverable_percent,
     )

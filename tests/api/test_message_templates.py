@@ -10,7 +10,7 @@ from httpx2 import Response
 from shared_service import shared_service
 
 from direct import TestClient
-from makers import Account, Clock, make_account, make_sub_account, make_teammate
+from makers import Account, Clock, make_account, make_sub_account, make_teammate, warnings_of
 from quillpost.creative.templates import find_message_template
 from quillpost.database import Tenant
 from quillpost.database.embedded import EmbeddedPostgres
@@ -295,7 +295,7 @@ def test_another_type_must_be_right_as_a_whole(writer: Account) -> None:
         "additional_pages": PDF,
         "custom_background_url": None,
     }
-    assert letter.headers["X-Warnings"] == "A template of type letter has no custom_background_url: removed."
+    assert warnings_of(letter) == ["A template of type letter has no custom_background_url: removed."]
     assert "X-Ignored-Fields" not in letter.headers
     for wrong in ({"type": None}, {"name": None}, {"content": None}):
         assert change(writer, card["id"], **wrong).status_code == 422, wrong

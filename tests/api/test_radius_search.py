@@ -337,7 +337,7 @@ def test_a_preview_of_the_search_tells_count_and_cost_and_makes_nothing(parts: P
     before = count_rows(parts)
     answer = dana.post("/send/postcard", radius_card(4, preview=True))
     total = 4 * PRICE + 20
-    data = {"count": 4, "leads_fee": 20, "unit_price": PRICE, "estimated_total": total}
+    data = {"count": 4, "leads_fee": 20, "unit_price": PRICE, "estimated_total": total, "warnings": []}
     assert answer.json() == {"success": True, "code": 200, "message": "OK", "data": data}
     assert count_rows(parts) == before
 

@@ -388,4 +388,4 @@ def test_a_recipients_own_letters_are_warned_of(owner: Account) -> None:
 
 def test_ink_that_cannot_be_seen_is_refused_and_faint_ink_warned_of(owner: Account) -> None:
     assert owner.send(handwriting_color="rgba(0,0,0,0)").status_code == 422
-    assert "hardly be seen" in owner.send(handwriting_color="#fdfdfd").headers["X-Warnings"]
+    assert "hard to read on white" in owner.send(handwriting_color="#fdfdfd").headers["X-Warnings"]

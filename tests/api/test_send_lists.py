@@ -16,6 +16,7 @@ from makers import (
     people,
     person,
     postcard,
+    warnings_of,
 )
 from quillpost.database.tables import ledger_moves, mailing_lists
 from quillpost.parts import Parts
@@ -118,7 +119,7 @@ def test_inline_recipients_are_suppressed_and_not_mailed_twice(owner: Account, c
     body = postcard(recipients=people(3), allow_duplicates=False, message="Hello!")
     first = owner.post("/send/postcard", body)
     assert first.json()["total_estimated_recipients"] == 2
-    assert first.headers["X-Warnings"] == f"1 recipient is not mailed to: {SUPPRESSED}"
+    assert warnings_of(first) == [f"1 recipient is not mailed to: {SUPPRESSED}"]
     again = owner.post("/send/postcard", body)
     assert (again.json()["total_estimated_recipients"], again.json()["authorization_total"]) == (0, 0)
     assert [why for *_, why in pieces(owner, again.json()["id"])] == [REPEATED, SUPPRESSED, REPEATED]

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from art_house import ArtHouse
 from PIL import Image
 
-from makers import Account, Build, Clock, carry_on, person
+from makers import Account, Build, Clock, carry_on, person, warnings_of
 from quillpost.database.press_tables import batches
 from quillpost.parts import Parts
 
@@ -107,7 +107,7 @@ def test_a_pdf_that_cannot_be_fetched_names_its_field(owner: Account, art: ArtHo
 
 def test_a_message_beside_a_pdf_that_is_the_whole_letter_is_warned_of(owner: Account, art: ArtHouse) -> None:
     sent = owner.send("letter", pdf_only_url=art.letter())
-    assert sent.headers["X-Warnings"] == "The PDF is the whole letter: the message is not printed."
+    assert warnings_of(sent) == ["The PDF is the whole letter: the message is not printed."]
     assert sent.json()["message"] == ""
 
 

@@ -37,7 +37,7 @@ def test_a_preview_answers_with_two_pictures_that_open_without_a_token(
     assert {key: body[key] for key in body if key != "data"} == {
         "success": True, "code": 200, "message": "OK",
     }  # fmt: skip
-    assert set(body["data"]) == {"previews", "sides"}
+    assert set(body["data"]) == {"previews", "sides", "warnings"}
     assert body["data"]["sides"] == ["front", "back"]
     pictures = [http.get(path_of(url)) for url in body["data"]["previews"]]
     assert len(pictures) == 2

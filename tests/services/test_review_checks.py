@@ -141,6 +141,27 @@ def test_the_limit_of_the_resolution_is_a_setting(parts: Parts, owner: Caller) -
     assert reasons(parts, order.id, limits=replace(LIMITS, dpi=300)) != {}
 
 
+# Ink
+
+
+@pytest.mark.parametrize(("contrast", "is_held"), [(None, False), (2.9, False), (1.7, False), (1.69, True)])
+def test_ink_below_the_limit_holds_the_order(
+    parts: Parts, owner: Caller, contrast: float | None, is_held: bool
+) -> None:
+    order = place(parts, owner)
+    change(parts, order, lowest_contrast=contrast)
+    found = reasons(parts, order.id)
+    assert bool(found) is is_held
+    assert not is_held or "nearly invisible" in found[order.id][0]
+
+
+def test_the_limit_of_the_contrast_is_a_setting(parts: Parts, owner: Caller) -> None:
+    order = place(parts, owner)
+    change(parts, order, lowest_contrast=1.2)
+    assert reasons(parts, order.id, limits=replace(LIMITS, contrast=1.2)) == {}
+    assert reasons(parts, order.id, limits=replace(LIMITS, contrast=3.0)) != {}
+
+
 # Variables
 
 
@@ -308,8 +329,12 @@ def test_an_order_that_is_held_says_why_and_keeps_its_money(
 
 
 def test_the_limits_are_settings(build: Build, clock: Clock) -> None:
-    lenient = build(review_unfilled_percent=100, review_dpi=0, review_undeliverable_percent=100)
-    assert lenient.press.review == ReviewLimits(dpi=0, unfilled_percent=100, undeliverable_percent=100)
+    lenient = build(
+        review_unfilled_percent=100, review_dpi=0, review_contrast=1, review_undeliverable_percent=100
+    )
+    assert lenient.press.review == ReviewLimits(
+        dpi=0, contrast=1, unfilled_percent=100, undeliverable_percent=100
+    )
     order = place(lenient, open_account(lenient), message="Hello %COMPANY%!")
     change(lenient, order, lowest_dpi=1)
     clock.advance(seconds=10)

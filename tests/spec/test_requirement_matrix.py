@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from art_house import ArtHouse
 
-from makers import GIFT, Account, Build, person
+from makers import GIFT, Account, Build, person, warnings_of
 from quillpost.orders.pieces import (
     GIFTCARD,
     LETTER,
@@ -164,7 +164,7 @@ def test_a_letter_made_only_from_a_pdf_uses_no_cover(
     assert (sent.status_code, sent.headers["X-Ignored-Fields"]) == (200, COVER)
     assert not any(b"/gone-" in request for request in art.requests)
     if verb == "send":
-        assert sent.headers["X-Warnings"] == "The PDF is the whole letter: the message is not printed."
+        assert warnings_of(sent) == ["The PDF is the whole letter: the message is not printed."]
         shown = ("front_image", "image_template_id", "qrcode_url", "font_size", "authorization_total")
         assert [sent.json()[name] for name in shown] == [plain.json()[name] for name in shown]
         assert sent.json()["qrcode_url"] is None

@@ -53,7 +53,18 @@ def read_answer(response: httpx2.Response) -> Answer | Rows:
             request_id=response.headers.get("x-request-id"),
         )
     answer = Answer(found) if isinstance(found, dict) else Rows(found)
-    answer.warnings = listed(response.headers.get("x-warnings"), "; ")
+    answer.warnings = _warnings(response.headers.get("x-warnings"))
     answer.ignored_fields = listed(response.headers.get("x-ignored-fields"), ", ")
     answer.request_id = response.headers.get("x-request-id")
     return answer
+
+
+def _warnings(header: str | None) -> tuple[str, ...]:
+    """The header is a JSON array of sentences; anything else stands as it came."""
+    if not header:
+        return ()
+    try:
+        found = json.loads(header)
+    except ValueError:
+        return (header,)
+    return tuple(map(str, found)) if isinstance(found, list) else (header,)

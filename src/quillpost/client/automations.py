@@ -50,6 +50,7 @@ class AutomationPreviewData(TypedDict):
     previews: list[str]
     sides: list[str]
     envelope: NotRequired[str]
+    warnings: list[str]
     waiting: int
     coming: list[ComingDay]
     coming_total: int

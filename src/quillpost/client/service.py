@@ -46,6 +46,7 @@ class PreviewData(TypedDict):
     previews: list[str]
     sides: list[str]
     envelope: NotRequired[str]
+    warnings: list[str]
 
 
 class Preview(TypedDict):

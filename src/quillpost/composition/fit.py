@@ -1,7 +1,7 @@
 """Whether a design's texts fit its piece: the sender's own, each recipient's message and address."""
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import numpy as np
@@ -30,6 +30,8 @@ class Misfits:
     sender: DoesNotFit | None
     messages: dict[int, DoesNotFit]
     addresses: dict[int, DoesNotFit]
+    smallest: float | None = field(default=None, compare=False)
+    """In points, the size of the smallest letters that a message is written in; None, none was laid out."""
 
 
 class Fit:
@@ -41,6 +43,12 @@ class Fit:
         self._face = Lettering(hands.plain)
         self._vocabulary = Vocabulary(hands.hand(design.hand))
         self._sizes, self._is_even = sizes, is_even
+        self._written_at: list[float] = []
+
+    @property
+    def smallest(self) -> float | None:
+        """The smallest size of those messages that were laid out so far."""
+        return min(self._written_at, default=None)
 
     def sender(self) -> DoesNotFit | None:
         try:
@@ -75,7 +83,7 @@ class Fit:
                 for words in some
                 if words not in unfit
             ]
-            unfit |= self._unfit([(words, passage) for words, passage in found if passage])
+            unfit |= self._unfit([(words, passage) for words, passage in found if passage], self._written_at)
             if unfit and not every:
                 break
         return {place: unfit[words] for place, words in enumerate(own) if words in unfit}
@@ -102,9 +110,13 @@ class Fit:
                         unfit[place] = too_long
         return unfit | self._unfit(passages)
 
-    def _unfit(self, passages: Sequence[tuple[Key, Passage]]) -> dict[Key, DoesNotFit]:
+    def _unfit(
+        self, passages: Sequence[tuple[Key, Passage]], written_at: list[float] | None = None
+    ) -> dict[Key, DoesNotFit]:
         unfit = {}
         for places, layout in chunks(self._vocabulary, [passage for _, passage in passages]):
+            if written_at is not None:
+                written_at.append(float(layout.sizes.min()))
             for row in np.flatnonzero(~layout.fits).tolist():
                 unfit[passages[places[row]][0]] = does_not_fit(layout, row, self._piece.title)
         return unfit

@@ -88,7 +88,8 @@ class Studio:
         sizes, is_even = self.handwriting_of(design)
         fit = Fit(self.hands, self.pieces[design.piece], design, sizes, is_even=is_even)
         own = self.wordings(design, addressees) if wordings is None else wordings
-        return Misfits(fit.sender(), fit.messages(own, qr=qr, every=every), fit.addresses(addressees))
+        messages = fit.messages(own, qr=qr, every=every)
+        return Misfits(fit.sender(), messages, fit.addresses(addressees), fit.smallest)
 
     def too_small_for(self, indicia: Sequence[str]) -> list[str]:
         """The titles of the pieces on which these lines of a permit imprint do not fit."""

@@ -15,6 +15,7 @@ from socket import AF_UNIX, SOCK_STREAM, recv_fds, socket
 from quillpost.composition.art.intake import printable_picture
 from quillpost.composition.art.papers import printable_pages
 from quillpost.composition.art.refusals import BadArt
+from quillpost.composition.art.tones import measure_tones
 from quillpost.creative.messages import STARTED, Head, receive_message, send_message
 from quillpost.creative.rehearsal import specimen_pages, specimen_pictures
 
@@ -31,7 +32,11 @@ def read_pages(data: bytes) -> tuple[Head, bytes]:
     return {"notes": made.notes}, made.data
 
 
-WORKS: Mapping[str, Work] = {"picture": read_picture, "pages": read_pages}
+def read_tones(data: bytes) -> tuple[Head, bytes]:
+    return {}, measure_tones(data)
+
+
+WORKS: Mapping[str, Work] = {"picture": read_picture, "pages": read_pages, "tones": read_tones}
 
 
 def serve(control: socket, works: Mapping[str, Work]) -> None:
@@ -94,7 +99,8 @@ def _accept_limits(*, cpu_seconds: int, seconds: float, memory: int) -> None:
 
 def rehearse() -> None:
     """Read every kind of file once, so that no child has to load a library."""
-    for work, specimens in ((read_picture, specimen_pictures()), (read_pages, specimen_pages())):
+    pictures = specimen_pictures()
+    for work, specimens in ((read_picture, pictures), (read_pages, specimen_pages()), (read_tones, pictures)):
         for specimen in specimens:
             with suppress(BadArt):
                 work(specimen)

@@ -16,6 +16,7 @@ from quillpost.composition.art.papers import PrintablePages, count_pages
 from quillpost.composition.art.picture import read_picture
 from quillpost.composition.art.refusals import BadArt, BadImage, BadPdf
 from quillpost.composition.art.signatures import JPEG
+from quillpost.composition.art.tones import CELL_BYTES, GRID, Tones
 from quillpost.creative.messages import STARTED, Broken, Head, receive_message, send_message
 from quillpost.kit.errors import Unavailable
 
@@ -126,6 +127,14 @@ def limited_pages(data: bytes) -> PrintablePages:
     if not 1 <= count <= MOST_PAGES:
         raise BadPdf("The PDF is damaged or too complex to be read.")
     return PrintablePages(body, count, notes)
+
+
+def limited_tones(data: bytes, width: int, height: int) -> Tones:
+    """The colors of a printable picture of that size, at no risk."""
+    _, cells = _made("tones", data, PICTURE_SECONDS, "image", BadImage)
+    if len(cells) != GRID * GRID * CELL_BYTES:
+        raise BadImage("The image is damaged or too complex to be read.")
+    return Tones(width, height, cells)
 
 
 def _made(

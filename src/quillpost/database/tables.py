@@ -235,6 +235,7 @@ orders = sa.Table(
     column("audience_pending", Flag),
     column("hold_reasons", ARRAY(sa.Text())),
     *maybe("lowest_dpi", kind=Int),
+    *maybe("lowest_contrast", kind=sa.Double()),
     column("rush", Flag),
     *maybe("pool_at", kind=Moment),
     *(column(n, Int) for n in ("n_over", "n_lost")),

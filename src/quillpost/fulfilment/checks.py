@@ -33,12 +33,17 @@ class ReviewLimits:
     """Up to where an order goes on by itself; each is a setting."""
 
     dpi: int = 75
+    contrast: float = 1.7
     unfilled_percent: int = 50
     undeliverable_percent: int = 50
 
     def is_too_soft(self, dpi: int | None) -> bool:
         """Whether an order waits whose softest picture prints so; None, they are all sharp."""
         return dpi is not None and dpi < self.dpi
+
+    def is_too_faint(self, contrast: float | None) -> bool:
+        """The same of one whose handwriting stands out so little; None, it is easy to read."""
+        return contrast is not None and contrast < self.contrast
 
 
 def reasons(tx: Tx, studio: Studio, order_ids: Sequence[int], limits: ReviewLimits) -> dict[int, list[str]]:
@@ -54,6 +59,7 @@ def reasons(tx: Tx, studio: Studio, order_ids: Sequence[int], limits: ReviewLimi
         order.id: [
             *_words(tx, studio, order),
             *_resolution(order, limits),
+            *_contrast(order, limits),
             *unfilled.get(order.id, ()),
             *undeliverable.get(order.id, ()),
             *_return_address(order),
@@ -102,6 +108,17 @@ def _resolution(order: Order, limits: ReviewLimits) -> list[str]:
     return [
         f"A picture would print at {order.lowest_dpi} dpi, below the {limits.dpi} that are asked for, and"
         " look blurred: send it again with more pixels."
+    ]
+
+
+def _contrast(order: Order, limits: ReviewLimits) -> list[str]:
+    is_blank = not (order.message.strip() or order.pdf_only)
+    if is_blank or not limits.is_too_faint(order.lowest_contrast):
+        return []
+    return [
+        f"The handwriting would be nearly invisible: its contrast is {order.lowest_contrast:.1f} to 1, below"
+        f" the {limits.contrast:g} to 1 that are asked for. Send it again in another color, or on another"
+        " picture."
     ]
 
 

@@ -21,10 +21,11 @@ from quillpost.database import Database, Tenant, Tx
 from quillpost.database.tables import items, orders
 from quillpost.kit.errors import Conflict, Invalid, Refused
 from quillpost.orders import look, store
+from quillpost.orders.ink_contrast import HARD_TO_READ
 from quillpost.orders.listed import Reach, may_repeat, repeated_items
 from quillpost.orders.longest import longest_mailed, longest_people
 from quillpost.orders.pictures import key_of
-from quillpost.orders.preparing import check_fit, handwriting_warnings
+from quillpost.orders.preparing import Written, check_fit, handwriting_warnings
 from quillpost.orders.records import Item, Order
 from quillpost.orders.rules import ItemStatus, OrderStatus
 from quillpost.orders.service import SWEEP
@@ -145,17 +146,19 @@ def new_words(
     with db.transaction(whose) as tx:
         own, key = _own_addressees(tx, order), _key(tx, changed)
         longest, longest_before = _longest(tx, changed), _longest(tx, order)
-    has_qr, on_white = order.qrcode_url is not None, not order.has_background
+    has_qr = order.qrcode_url is not None
     before, after = (
         look.design(one, sender=order.sender, return_address=order.return_address, indicia=indicia)
         for one in (order, changed)
     )
-    wordings = check_fit(
-        studio, after, own, longest=longest, has_qr=has_qr, may_be_blank=order.has_background
-    )
-    told = handwriting_warnings(studio, after, wordings, on_white=on_white)
+    written = check_fit(studio, after, own, longest=longest, has_qr=has_qr, may_be_blank=order.has_background)
+    told = handwriting_warnings(studio, after, written)
     others = [look.addressee(person) for person in longest_before]
-    untrue = handwriting_warnings(studio, before, studio.wordings(before, own + others), on_white=on_white)
+    wordings = studio.wordings(before, own + others)
+    smallest = studio.misfits(before, [], qr=has_qr, wordings=wordings).smallest
+    untrue = handwriting_warnings(studio, before, Written(wordings, smallest))
+    if not message.strip():
+        untrue += [warning for warning in order.warnings if warning.startswith(HARD_TO_READ)]
     return NewWords(before=order.message, message=message, creative_key=key, warnings=told, untrue=untrue)
 
 

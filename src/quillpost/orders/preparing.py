@@ -11,11 +11,13 @@ from quillpost.accounts.service import Sender
 from quillpost.audience.rules import Person
 from quillpost.composition import content
 from quillpost.composition.art.resolution import SHARP_DPI, resolution_note, whole_dpi
+from quillpost.composition.pages.layout import FIXED_SIZES
 from quillpost.composition.studio import Studio
 from quillpost.composition.words.variables import holds_variable
 from quillpost.kit.errors import Invalid
 from quillpost.leads.finding import Find
 from quillpost.orders import look
+from quillpost.orders.ink_contrast import InkContrast, judge_ink
 from quillpost.orders.listed import Reach, may_repeat
 from quillpost.orders.pictures import Art, Artwork, creative_key, whose
 from quillpost.orders.pictures import gather as gather_anew
@@ -28,7 +30,9 @@ Gather = Callable[[Fetcher, FileStore, Wish, Sequence[Person], content.Sender], 
 
 BLANK = "The message is blank: nothing is written over the custom background."
 
-_FAINT = 0.8
+EASY_TO_READ = FIXED_SIZES["medium"]
+"""In points: what is written smaller was shrunk to fit."""
+
 _LONGEST = " (with the longest values on the lists)"
 
 
@@ -37,7 +41,8 @@ class Draft:
     """A wish that will not be refused any more, with its pictures in hand and nothing stored.
 
     The design is without pictures, as they may differ from one recipient to the next. `lowest_dpi` is that
-    of the softest of them, if any looks soft. `found` are the people of its radius search, to be bought.
+    of the softest of them, if any looks soft, and `lowest_contrast` that of the ink where it is hard to read.
+    `found` are the people of its radius search, to be bought.
     `cards_left` is how many of its gift cards there are, where they are not made as they are wanted.
     """
 
@@ -50,6 +55,7 @@ class Draft:
     creative_key: UUID
     warnings: list[str]
     lowest_dpi: int | None = None
+    lowest_contrast: float | None = None
     found: Find | None = None
     cards_left: int | None = None
 
@@ -93,7 +99,7 @@ def prepare(
         indicia=indicia,
     )
     addressees = [look.addressee(p, or_current_resident=wish.append_or_current_resident) for p in people]
-    wordings = check_fit(
+    written = check_fit(
         studio,
         design,
         addressees,
@@ -103,15 +109,28 @@ def prepare(
         may_be_blank=wish.background is not None,
     )
     artwork = gather(fetcher, store, wish, people, design.sender)
+    ink = _ink(studio, design, artwork, wish)
     warnings = [
-        *handwriting_warnings(studio, design, wordings, on_white=not artwork.background.by_place),
+        *handwriting_warnings(studio, design, written),
+        *ink.warnings,
         *_picture_warnings(studio, design, artwork.front, "front", wish.front),
         *_picture_warnings(studio, design, artwork.background, "background", wish.background),
         *_page_warnings(artwork, wish),
     ]
     key = creative_key(wish, artwork)
     softest = _lowest_dpi(studio, design, artwork)
-    return Draft(wish, people, resolved.tariff, return_address, artwork, design, key, warnings, softest)
+    return Draft(
+        wish,
+        people,
+        resolved.tariff,
+        return_address,
+        artwork,
+        design,
+        key,
+        warnings,
+        lowest_dpi=softest,
+        lowest_contrast=ink.lowest,
+    )
 
 
 def return_address_of(wish: Wish, sender: Sender) -> content.ReturnAddress:
@@ -141,6 +160,14 @@ def _check_prices(people: list[Person], prices: Tariff, wish: Wish) -> None:
         raise Invalid(faults)
 
 
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A message as everyone reads it; `smallest` is the size of its smallest letters, in points."""
+
+    wordings: list[str]
+    smallest: float | None
+
+
 def check_fit(
     studio: Studio,
     design: content.Design,
@@ -150,7 +177,7 @@ def check_fit(
     has_qr: bool,
     message_field: str = "message",
     may_be_blank: bool = False,
-) -> list[str]:
+) -> Written:
     """Every recipient's own words must fit, and the longest that the lists hold; all those words.
 
     A message that says nothing to anyone passes where it `may_be_blank`; one that is blank for somebody alone
@@ -171,12 +198,15 @@ def check_fit(
         faults[message_field] = [too_long.message + _whose(design, place)]
     for place, too_long in found.addresses.items():
         faults[f"recipients.{place}.address"] = [too_long.message]
+    sizes = [found.smallest]
     if imagined and message_field not in faults:
-        for too_long in list(studio.misfits(design, [], qr=has_qr, wordings=imagined).messages.values())[:1]:
+        of_lists = studio.misfits(design, [], qr=has_qr, wordings=imagined)
+        sizes.append(of_lists.smallest)
+        for too_long in list(of_lists.messages.values())[:1]:
             faults[message_field] = [too_long.message + _LONGEST]
     if faults:
         raise Invalid(faults)
-    return wordings + imagined
+    return Written(wordings + imagined, min((size for size in sizes if size is not None), default=None))
 
 
 def _whose(design: content.Design, place: int) -> str:
@@ -188,7 +218,7 @@ def _picture_warnings(
 ) -> list[str]:
     """What became of pictures when they were made printable, and whether they will look soft; each once."""
     piece = studio.pieces[design.piece]
-    field = f"{source.field} ({source.part})" if source and source.part else source.field if source else kind
+    field = _named(source, kind)
     found: dict[str, str] = {}
     for picture, place in art.distinct().items():
         told = [f"{field}: {note}" for note in picture.notes]
@@ -198,6 +228,23 @@ def _picture_warnings(
         for warning in told:
             found.setdefault(warning, whose(place))
     return [f"{warning} ({first})" if first else warning for warning, first in found.items()]
+
+
+def _named(source: Source | None, kind: str) -> str:
+    """What the caller would have to change."""
+    if source is None:
+        return kind
+    return f"{source.field} ({source.part})" if source.part else source.field
+
+
+def _ink(studio: Studio, design: content.Design, artwork: Artwork, wish: Wish) -> InkContrast:
+    """How well the handwriting stands out from what lies under it."""
+    piece = studio.pieces[design.piece]
+    kind = piece.message_side.art
+    art, source = (artwork.front, wish.front) if kind == "front" else (artwork.background, wish.background)
+    pictures = art.distinct() if kind else {}
+    field, has_qr = _named(source, "the picture"), wish.qrcode_url is not None
+    return judge_ink(piece, design, pictures, field=field, has_qr=has_qr)
 
 
 def _lowest_dpi(studio: Studio, design: content.Design, artwork: Artwork) -> int | None:
@@ -222,30 +269,37 @@ def _page_warnings(artwork: Artwork, wish: Wish) -> list[str]:
     return told
 
 
-def handwriting_warnings(
-    studio: Studio, design: content.Design, wordings: list[str], *, on_white: bool
-) -> list[str]:
+def handwriting_warnings(studio: Studio, design: content.Design, written: Written) -> list[str]:
     """What of the message, with anyone's words in it, is not written as it was asked for."""
-    if not wordings:
+    if not written.wordings:
         return []
     if not design.message.strip():
         return [BLANK]
     hand = studio.hands.hand(design.hand)
     found = []
-    letters = "".join(dict.fromkeys("".join(wordings)))
+    letters = "".join(dict.fromkeys("".join(written.wordings)))
     borrowed, missing = hand.borrowed_letters(letters), hand.missing_letters(letters)
     if helped_out := [letter for letter in borrowed if letter not in missing]:
         found.append(f"The hand {hand.style.name} has no {_shown(helped_out)}: another face is used instead.")
     if missing:
         found.append(f"No face has {_shown(missing)}: it is spelt in Latin letters, or left out.")
-    if min(design.ink) > _FAINT and on_white:
-        found.append("The handwriting_color is so light that it will hardly be seen on white paper.")
+    found += _shrunk(studio, design, written.smallest)
     if hand.style.kind != "AI" and (design.font_size != "auto" or not design.realism):
         found.append(
             f"The hand {hand.style.name} is of type {hand.style.kind}:"
             " font_size and handwriting_realism have no effect on it."
         )
     return found
+
+
+def _shrunk(studio: Studio, design: content.Design, smallest: float | None) -> list[str]:
+    sizes, _ = studio.handwriting_of(design)
+    if smallest is None or smallest >= min(sizes.largest, EASY_TO_READ):
+        return []
+    return [
+        f"The message was shrunk to fit: it is written at {smallest:g} points, smaller than medium"
+        f" ({EASY_TO_READ:g}). Shorten it to have it larger."
+    ]
 
 
 def _shown(letters: list[str]) -> str:

@@ -67,6 +67,7 @@ class Order:
     warnings: list[str]
     hold_reasons: list[str]
     lowest_dpi: int | None
+    lowest_contrast: float | None
     schedule_for: datetime | None
     due_at: datetime
     created_at: datetime

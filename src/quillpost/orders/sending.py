@@ -239,6 +239,7 @@ def place(
             creative_key=draft.creative_key,
             warnings=draft.warnings + found.warnings,
             lowest_dpi=draft.lowest_dpi,
+            lowest_contrast=draft.lowest_contrast,
             leads_fee=draft.found.cents if draft.found else 0,
             gift_total=found.gift_total,
         ),

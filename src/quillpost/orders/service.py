@@ -57,6 +57,7 @@ class Prepared:
     creative_key: UUID | None = None
     warnings: Sequence[str] = ()
     lowest_dpi: int | None = None
+    lowest_contrast: float | None = None
     leads_fee: int = 0
     gift_total: int = 0
 
@@ -131,6 +132,7 @@ def place(
             "landing_page_url": gift.landing_page_url if gift else None,
             "warnings": list(ready.warnings),
             "lowest_dpi": ready.lowest_dpi,
+            "lowest_contrast": ready.lowest_contrast,
             "schedule_for": wish.schedule_for,
             "due_at": due_at,
             "created_at": now,

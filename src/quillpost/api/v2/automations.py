@@ -33,7 +33,8 @@ from quillpost.api.v2.automation_plans import (
 )
 from quillpost.api.v2.schemas import automations as schemas
 from quillpost.api.v2.schemas.common import Message
-from quillpost.api.v2.sending import show, warning_header
+from quillpost.api.v2.sending import show
+from quillpost.api.warning_header import warning_header
 from quillpost.audience.lists import read_lists
 from quillpost.automations import service, store
 from quillpost.automations.service import Plan

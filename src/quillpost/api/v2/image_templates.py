@@ -19,6 +19,7 @@ from quillpost.api.v2.schemas.common import Message
 from quillpost.api.v2.schemas.image_templates import ImageType
 from quillpost.api.v2.shapes import base_of
 from quillpost.api.v2.template_fields import NOT_NULL, MaybeText, Name
+from quillpost.api.warning_header import warning_header
 from quillpost.creative import templates
 from quillpost.creative.images import FetchedPicture, Wanted, fetch_images, uploaded_image
 from quillpost.creative.kept_images import keep_image, read_image, record_image
@@ -128,7 +129,7 @@ def _fetched(parts: ServiceParts, given: str | Upload) -> FetchedPicture:
 
 def _warnings(picture: FetchedPicture | None) -> dict[str, str]:
     notes = picture.notes if picture is not None else ()
-    return {"X-Warnings": "; ".join(f"image: {note}" for note in notes)} if notes else {}
+    return warning_header([f"image: {note}" for note in notes])
 
 
 @router.post(

@@ -17,6 +17,7 @@ from quillpost.api.v2.order_filters import WantedTypes
 from quillpost.api.v2.schemas import message_templates as schemas
 from quillpost.api.v2.schemas.common import Message
 from quillpost.api.v2.shapes import base_of, brand_image
+from quillpost.api.warning_header import warning_header
 from quillpost.composition.content import parse_colour
 from quillpost.creative import templates
 from quillpost.creative.message_rules import GIFTCARD, examine_draft, unused_fields, without_unused
@@ -96,7 +97,7 @@ def examined(
     ignored += [OLD_AMOUNT] if OLD_AMOUNT in given and not is_gift else []
     headers = {IGNORED: ", ".join(ignored)} if ignored else {}
     if gone := [name for name in unused if name not in given]:
-        headers["X-Warnings"] = f"A template of type {draft.type} has no {', '.join(gone)}: removed."
+        headers |= warning_header([f"A template of type {draft.type} has no {', '.join(gone)}: removed."])
     return draft, headers
 
 

@@ -15,8 +15,9 @@ from quillpost.api.route import PREFIX, V2Route
 from quillpost.api.v2.schemas.radius import RadiusPreview
 from quillpost.api.v2.schemas.send import EstimateResponse, PreviewResponse, SendResponse
 from quillpost.api.v2.send_body import SendBody, SendCard, SendGiftcard, SendLetter, SendPostcard
-from quillpost.api.v2.sending import carry_out, count, draft_of, show, too_few_cards
+from quillpost.api.v2.sending import carry_out, count, draft_of, show, warnings_of
 from quillpost.api.v2.sending import estimate as estimated
+from quillpost.api.warning_header import warning_header
 from quillpost.audience.rules import REPEATED, SAME_ADDRESS, SUPPRESSED
 from quillpost.orders.pieces import (
     GIFTCARD,
@@ -142,7 +143,8 @@ def _offer(offer: Offer) -> None:
         request: ReadRequest, body: Annotated[SendBody, Depends(read)], who: MaySend, parts: Parts
     ) -> Response:
         draft = draft_of(piece, body, who, parts)
-        shown = answer({"message": "OK", "data": estimate_data(draft, who, parts)})
+        data = estimate_data(draft, who, parts)
+        shown = answer({"message": "OK", "data": data}, headers=warning_header(data["warnings"]))
         return name_ignored(shown, body.spelled(draft.wish.unused, request.understood))
 
     for path in piece.paths:
@@ -193,5 +195,5 @@ def estimate_data(draft: Draft, who: Caller, parts: Parts) -> dict[str, Any]:
         "giftcard_total": found.gift_total,
         "authorization_total": cents,
         "test_mode": who.is_testing,
-        "warnings": draft.warnings + found.warnings + too_few_cards(draft, found) + unpaid,
+        "warnings": warnings_of(draft, found) + unpaid,
     }

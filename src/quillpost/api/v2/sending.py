@@ -13,6 +13,7 @@ from quillpost.api.answers import answer
 from quillpost.api.needs import Unit
 from quillpost.api.v2.send_body import SendBody
 from quillpost.api.v2.shapes import base_of, inline_shape, send_shape
+from quillpost.api.warning_header import warning_header
 from quillpost.audience.rules import Person
 from quillpost.composition.words.variables import compile_text
 from quillpost.fulfilment import gift_stock
@@ -111,15 +112,21 @@ def count(draft: Draft, who: Caller, parts: Parts) -> Response:
     """How many a radius search has found, and what it would cost to mail to them."""
     assert draft.found is not None
     reached, unit_price = estimate(draft, who, parts)
+    warnings = warnings_of(draft, reached)
     data = {
         "count": len(draft.found.people),
         "leads_fee": draft.found.cents,
         "unit_price": unit_price,
         "estimated_total": reached.cents + draft.found.cents + reached.gift_total,
+        "warnings": warnings,
     }
     shown = {"success": True, "code": 200, "message": "OK", "data": data}
-    warnings = draft.warnings + reached.warnings + too_few_cards(draft, reached)
     return answer(shown, headers=warning_header(warnings))
+
+
+def warnings_of(draft: Draft, reached: Audience) -> list[str]:
+    """All that deserves a look before it is sent: of its look, of whom it reaches, of what it brings."""
+    return draft.warnings + reached.warnings + too_few_cards(draft, reached)
 
 
 def too_few_cards(draft: Draft, reached: Audience) -> list[str]:
@@ -199,6 +206,7 @@ def show(
     data: dict[str, Any] = {
         "previews": [links[name] for name in drawn.sides],
         "sides": list(drawn.sides),
+        "warnings": draft.warnings,
     }
     if drawn.envelope is not None:
         data["envelope"] = links[ENVELOPE]
@@ -208,7 +216,3 @@ def show(
 
 ENVELOPE = "an envelope"
 """No side of a piece has this name."""
-
-
-def warning_header(warnings: list[str]) -> dict[str, str]:
-    return {"X-Warnings": "; ".join(warnings)} if warnings else {}

@@ -50,6 +50,10 @@ HELD: Final = (
     "A picture has too few pixels to print well: sent like this, the order is held until somebody has looked"
     " at it."
 )
+HELD_INK: Final = (
+    "The handwriting can hardly be seen: sent like this, the order is held until somebody has looked at it."
+    " Choose another color."
+)
 GONE: Final = "This is not there any more. Choose another."
 
 
@@ -93,7 +97,10 @@ def draft(made: Composed, who: Caller, parts: Parts) -> Draft:
 
 def warnings_of(drafted: Draft, parts: Parts) -> list[str]:
     """What deserves a look before it is sent; most of all, that it would not go by itself."""
-    held = [HELD] if parts.press.review.is_too_soft(drafted.lowest_dpi) else []
+    review = parts.press.review
+    held = [HELD] if review.is_too_soft(drafted.lowest_dpi) else []
+    if review.is_too_faint(drafted.lowest_contrast) and drafted.wish.message.strip():
+        held.append(HELD_INK)
     return held + drafted.warnings
 
 

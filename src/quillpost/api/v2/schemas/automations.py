@@ -102,6 +102,7 @@ class AutomationPreview(BaseModel):
                             "https://mail.example.com/files/back",
                         ],
                         "sides": ["front", "back"],
+                        "warnings": [],
                         "waiting": 0,
                         "coming": [{"date": "2026-05-06", "recipients": 3}],
                         "coming_total": 3,

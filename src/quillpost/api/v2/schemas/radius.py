@@ -42,6 +42,7 @@ class RadiusPreviewData(BaseModel):
     leads_fee: Money
     unit_price: Money
     estimated_total: Money
+    warnings: list[str] = Field(description="What deserves a look; X-Warnings says the same.")
 
 
 class RadiusPreview(BaseModel):
@@ -54,7 +55,13 @@ class RadiusPreview(BaseModel):
                     "success": True,
                     "code": 200,
                     "message": "OK",
-                    "data": {"count": 100, "leads_fee": 500, "unit_price": 109, "estimated_total": 11400},
+                    "data": {
+                        "count": 100,
+                        "leads_fee": 500,
+                        "unit_price": 109,
+                        "estimated_total": 11400,
+                        "warnings": [],
+                    },
                 }
             ]
         }

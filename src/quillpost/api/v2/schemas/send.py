@@ -68,6 +68,7 @@ PREVIEWED: JsonDict = {
             "https://mail.example.com/files/5f3c.back.7e0d",
         ],
         "sides": ["front", "back"],
+        "warnings": [],
     },
 }
 
@@ -119,6 +120,7 @@ class PreviewData(BaseModel):
     previews: list[str] = Field(description="PNGs, one a side or a page. They need no token and last a week.")
     sides: list[str] = Field(description="What each of them shows.")
     envelope: str | None = Field(None, description="The envelope, where the piece goes in one.")
+    warnings: list[str] = Field(description="What deserves a look; X-Warnings says the same.")
 
 
 class PreviewResponse(BaseModel):
@@ -161,7 +163,7 @@ class Estimate(BaseModel):
     giftcard_total: int = Field(description="What all the gift cards are worth, in cents.")
     authorization_total: Money
     test_mode: bool
-    warnings: list[str]
+    warnings: list[str] = Field(description="What deserves a look; X-Warnings says the same.")
 
 
 class EstimateResponse(BaseModel):
