@@ -76,24 +76,24 @@ def test_a_wrong_body_is_refused_when_it_is_stored(owner: Account, parts: Parts)
     assert traces(parts) == before
 
 
-def test_what_is_wrong_only_when_it_is_sent_is_said_then_and_nothing_is_used_up(owner: Account) -> None:
-    path = stored(owner, recipients=[person(postal_code="1")])
+def test_what_has_become_wrong_is_said_when_it_is_sent_and_nothing_is_used_up(owner: Account) -> None:
+    saved = owner.post("/message-templates", {"type": "postcard", "name": "Hi", "content": "Hi!"}).json()
+    path = stored(owner, message_template=saved["id"])
+    assert owner.delete(f"/message-templates/{saved['id']}").status_code == 200
     for _ in range(2):
         refused = owner.get(path)
-        assert (refused.status_code, list(refused.json()["errors"])) == (422, ["recipients.0.postal_code"])
+        assert (refused.status_code, refused.json()["message"]) == (400, "Message Template does not exist")
+    assert owner.get("/orders").json()["meta"]["total"] == 0
 
 
 def test_a_form_is_stored_as_it_came(owner: Account) -> None:
-    form = "message=Hi&preview=false&size=6x9&send_standard_mail=true&typo=1&sub_account_id="
-    kept = owner.call(
-        "POST",
-        "/stored_send/postcard",
-        content=form.removesuffix("&sub_account_id="),
-        headers={"Content-Type": FORM},
-    )
+    mailing_list = owner.post("/mailing-lists", {"description": "Friends"}).json()["id"]
+    owner.post("/recipients", person(mailing_list_id=mailing_list))
+    form = f"message=Hi&preview=false&size=6x9&send_standard_mail=true&typo=1&mailing_list_ids={mailing_list}"
+    kept = owner.call("POST", "/stored_send/postcard", content=form, headers={"Content-Type": FORM})
     assert (kept.status_code, kept.headers["X-Ignored-Fields"]) == (200, "typo")
     sent = owner.get(urlsplit(kept.json()["stored_send_url"]).path.removeprefix("/api/v2"))
-    assert list(sent.json()["errors"]) == ["recipients"]
+    assert (sent.status_code, sent.json()["size"]) == (200, "6x9")
 
 
 def test_two_who_open_it_at_the_same_moment_send_once(owner: Account) -> None:

@@ -1,6 +1,7 @@
 """Sends that are kept under an address and carried out by whoever opens it with the account's token.
 
-The body is judged twice: for its form when it is stored, in every respect when it is sent.
+The body is checked in every respect twice, when it is stored and when it is sent: what was good may have
+changed meanwhile.
 """
 
 from typing import Annotated, Any
@@ -21,11 +22,12 @@ from quillpost.api.route import PREFIX, V2Route
 from quillpost.api.v2.schemas.common import Message
 from quillpost.api.v2.schemas.radius import RadiusPreview
 from quillpost.api.v2.schemas.send import PreviewResponse, SendResponse, StoredSend
-from quillpost.api.v2.send import OFFERS, MaySend, Offer, also, operation_word
+from quillpost.api.v2.send import OFFERS, MaySend, Offer, also, estimate_data, operation_word
 from quillpost.api.v2.send_body import SendBody
 from quillpost.api.v2.sending import count, draft_of, keep_files, place_and_show, show
 from quillpost.api.v2.shapes import base_of
-from quillpost.kit.errors import Invalid, NotFound
+from quillpost.api.warning_header import warning_header
+from quillpost.kit.errors import NotFound
 from quillpost.orders import stored
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Send"])
@@ -50,18 +52,23 @@ def _offer(offer: Offer) -> None:
         parts: Parts,
         unit: OneUnit,
     ) -> Response:
-        now = parts.clock()
-        _, faults = body.call(piece, parts.limits, now=now)
-        if faults:
-            raise Invalid(faults)
-        home = body.sub_account_id if body.sub_account_id is not None else who.sub_account_id
+        draft = draft_of(piece, body, who, parts)
+        warnings = estimate_data(draft, who, parts)["warnings"]
+        home = draft.wish.sub_account_id
         if home is not None:
+            # It may have gone meanwhile; from here on it stays.
             require_sub_account(unit.tx, home)
         kept = stored.store_send(
-            unit.tx, who, piece=name, sub_account_id=home, body=request.raw.decode("utf-8-sig"), now=now
+            unit.tx,
+            who,
+            piece=name,
+            sub_account_id=home,
+            body=request.raw.decode("utf-8-sig"),
+            now=parts.clock(),
         )
         url = f"{base_of(request)}/api/v2/stored_send/{name}/{kept}"
-        return answer({"stored_send_url": url})
+        shown = answer({"stored_send_url": url}, headers=warning_header(warnings))
+        return name_ignored(shown, body.spelled(draft.wish.unused, request.understood))
 
     def send(request: Request, stored_id: StoredId, who: MaySend, parts: Parts, unit: OneUnit) -> Response:
         number = _number(stored_id)
@@ -111,8 +118,9 @@ def _offer(offer: Offer) -> None:
             response_model=StoredSend,
             responses=errors(*BODY_ERRORS),
             summary=f"Store a send of {offer.title}",
-            description="The body of a send. Whoever opens the address that is returned, with a token of"
-            f" the same account, sends it: once.{also('stored_send', piece)}",
+            description="The body of a send, checked as the send itself is. Whoever opens the address that is"
+            " returned, with a token of the same account, sends it: once. It is checked again then."
+            f"{also('stored_send', piece)}",
             include_in_schema=described,
         )(store)
         how: dict[str, Any] = {
