@@ -10,6 +10,7 @@ from quillpost.composition.studio import Studio
 from quillpost.creative.shelf import Shelf
 from quillpost.database import Database
 from quillpost.fulfilment.press import Press
+from quillpost.kit.bounds import BOUNDS, Bounds
 from quillpost.kit.sealing import Sealer
 from quillpost.kit.times import Clock
 from quillpost.people.signing_in import Means
@@ -27,6 +28,8 @@ class Limits:
     hook_calls_a_minute: int = 600
     webhooks: int = 100
     body_bytes: int = 20_000_000
+    bounds: Bounds = BOUNDS
+    """What a body may hold."""
     import_bytes: int = 500_000_000
     inline_recipients: int = 5_000
     message_characters: int = 5_000

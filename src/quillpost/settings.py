@@ -233,6 +233,19 @@ class Settings(BaseSettings):
     )
     webhooks: int = Field(100, ge=1, description="Subscriptions to events of one account.")
     body_bytes: int = Field(20_000_000, ge=1_000, description="Largest request body.")
+    body_nodes: int = Field(
+        100_000, ge=100, description="Objects, arrays and values in arrays that one body may hold."
+    )
+    body_keys: int = Field(
+        200_000, ge=100, description="Keys that the objects of one body may have, all together."
+    )
+    body_depth: int = Field(
+        32, ge=8, le=100, description="Objects and arrays that may be within each other in a body."
+    )
+    key_bytes: int = Field(1_000, ge=100, description="Longest key in a body, or name of a form's field.")
+    unknown_keys: int = Field(
+        1_000, ge=10, description="Different keys in one body that may be ones we do not know."
+    )
     import_bytes: int = Field(
         500_000_000, ge=1_000, description="Largest file of people that a list is filled from."
     )

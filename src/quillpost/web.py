@@ -14,6 +14,7 @@ from quillpost.api.description import describe
 from quillpost.api.envelope import Envelope
 from quillpost.api.gate import Gate
 from quillpost.api.methods import Methods
+from quillpost.api.turns import Turns
 from quillpost.dashboard.home import front
 from quillpost.dashboard.index import ROUTERS
 from quillpost.dashboard.orders import looks, map_page
@@ -72,6 +73,7 @@ def create_app(parts: Parts, background: Background | None = None) -> FastAPI:
     )
     app.state.parts = parts
     app.state.release = __version__
+    app.state.turns = Turns()
     app.state.samples = hands.remembered_samples(parts.studio)
     app.state.fronts = files.remembered_fronts(parts.studio)
     app.state.brands = brand_images.remembered_brands(parts.studio)

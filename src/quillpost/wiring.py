@@ -36,6 +36,7 @@ from quillpost.fulfilment.checks import ReviewLimits
 from quillpost.fulfilment.press import Press
 from quillpost.giftcard_issuers import giftcard_issuers
 from quillpost.jobs import Pulse, Runner
+from quillpost.kit.bounds import Bounds
 from quillpost.kit.errors import NotReady
 from quillpost.kit.signed_links import LinkSigner
 from quillpost.kit.times import Clock
@@ -104,6 +105,13 @@ def build(
             hook_calls_a_minute=settings.hook_calls_a_minute,
             webhooks=settings.webhooks,
             body_bytes=settings.body_bytes,
+            bounds=Bounds(
+                nodes=settings.body_nodes,
+                keys=settings.body_keys,
+                depth=settings.body_depth,
+                key_bytes=settings.key_bytes,
+                unknown_keys=settings.unknown_keys,
+            ),
             import_bytes=settings.import_bytes,
             inline_recipients=settings.inline_recipients,
             message_characters=settings.message_characters,

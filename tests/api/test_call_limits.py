@@ -40,7 +40,10 @@ def test_a_body_over_the_limit_is_413(
 
     assert post(LARGEST)[0] == 201
     before = traces(parts)
-    assert post(LARGEST + 1) == (413, {"message": "The body is larger than this service accepts."})
+    assert post(LARGEST + 1) == (
+        413,
+        {"message": f"The body is larger than this service accepts here ({LARGEST:,} bytes)."},
+    )
     assert traces(parts) == before
 
 

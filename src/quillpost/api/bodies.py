@@ -1,16 +1,11 @@
-"""What comes in: JSON to the letter, a form of single values or, where a route says so, one with files."""
+"""What comes in, by its fields: JSON to the letter, a form of single values, or one with files."""
 
-import asyncio
 import re
-import sys
-from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, TypeVar
-from urllib.parse import parse_qsl
+from typing import Annotated, Any, ClassVar, Self, TypeVar
 
-from fastapi import Request
 from pydantic import (
     AliasChoices,
     BaseModel,
@@ -19,15 +14,15 @@ from pydantic import (
     Field,
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
+    ModelWrapValidatorHandler,
+    ValidationError,
+    model_validator,
 )
 from pydantic_core import CoreSchema, PydanticUseDefault, core_schema
-from python_multipart.multipart import parse_options_header
-from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import Headers, UploadFile
-from starlette.formparsers import MultiPartException, MultiPartParser
 
-from quillpost.api.errors import WrongBody
-from quillpost.kit import exact_json
+from quillpost.api.errors import invalid_of
+from quillpost.api.rows import Allowance
+from quillpost.kit.bounds import MOST_FAULTS
 from quillpost.kit.errors import Invalid
 
 LARGEST_ID = 2**63 - 1
@@ -35,17 +30,8 @@ BEYOND_IDS = LARGEST_ID + 1
 HALF_A_CHARACTER = re.compile("[\ud800-\udfff]")
 
 
-LARGE_BODY = 50_000
-
 MULTIPART = "multipart/form-data"
-MOST_FIELDS = 100
-MOST_FILES = 4
-LONGEST_FIELD = 100_000
 BOUNDARY = re.compile(rb"[0-9A-Za-z'()+_,./:=? -]{0,69}[0-9A-Za-z'()+_,./:=?-]")
-AT_A_TIME = 250_000
-"""Bytes of a form that are read before the loop turns to others."""
-
-Given = TypeVar("Given")
 
 NO_NUL = r"^[^\u0000]*$"
 NOT_BLANK = r"^[^\u0000]*[^\s\u0000][^\u0000]*$"
@@ -145,10 +131,63 @@ class Body(BaseModel):
             return set()
         return sent.keys() - {_spelled(spellings, sent) for spellings in _spellings(cls).values()}
 
+    rows: ClassVar[str | None] = None
+    """The field that holds recipients, of whom there may be only so many in one call."""
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _as_examined(cls, sent: Any, validate: ModelWrapValidatorHandler[Self]) -> Self:
+        if not isinstance(sent, Examined):
+            return validate(sent)
+        if sent.wrong is not None:
+            raise sent.wrong
+        assert isinstance(sent.body, cls)
+        return sent.body
+
+    @classmethod
+    def examined(cls, sent: Any) -> "Examined":
+        """What validation finds, which stops when enough is wrong."""
+        # Besides arrays, which stop, each field may be wrong once.
+        found = cls._examined(sent, left := MOST_FAULTS - len(cls.model_fields))
+        if found.wrong is None or found.wrong.error_count() < left:
+            return found
+        return cls._examined(sent, left + MOST_FAULTS - found.wrong.error_count())
+
+    @classmethod
+    def _examined(cls, sent: Any, left: int) -> "Examined":
+        try:
+            return Examined(cls.model_validate(sent, context=Allowance(left)))
+        except ValidationError as wrong:
+            return Examined(None, wrong)
+
+    @classmethod
+    def check_rows(cls, sent: Any, most: int) -> None:
+        """`Invalid` if there are too many, before anyone looks at one of them."""
+        rows = sent.get(cls.rows) if cls.rows and isinstance(sent, Mapping) else None
+        if isinstance(rows, list) and len(rows) > most:
+            raise Invalid({str(cls.rows): [cls.too_many(most)]})
+
+    @classmethod
+    def too_many(cls, most: int) -> str:
+        return f"At most {most:,} recipients in one call; save a mailing list for more."
+
     @classmethod
     def spelled(cls, names: Iterable[str], sent: Mapping[str, Any]) -> set[str]:
         """Fields of ours as the caller spelled them."""
         return {_spelled(_spellings(cls)[name], sent) or name for name in names}
+
+
+Read = TypeVar("Read", bound=Body)
+
+
+def read_body(body: type[Read], sent: Any) -> Read:
+    """What a value says to whoever reads this body of it. `Invalid`, by its names of fields, if it is
+    wrong."""
+    found = body.examined(sent)
+    if found.wrong is not None:
+        raise invalid_of(found.wrong.errors()) from None
+    assert isinstance(found.body, body)
+    return found.body
 
 
 def ignored_in_rows(sent: Any, field: str, known: Callable[[Mapping[str, Any]], Set[str]]) -> set[str]:
@@ -175,158 +214,10 @@ def _spelled(spellings: Sequence[str], sent: Mapping[str, Any]) -> str | None:
     return next((spelling for spelling in spellings if spelling in sent), None)
 
 
-class ReadRequest(Request):
-    """A request whose body has been read and understood already; `raw` is what came."""
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """A body that was validated already, apart from the loop: what became of that is told to whoever has the
+    framework validate it, in the course of all other checks."""
 
-    understood: Any = None
-    raw: bytes = b""
-
-    async def json(self) -> Any:
-        return self.understood
-
-
-async def understand(request: Request, *, takes_files: bool = False) -> Request:
-    """The request with its body parsed, or a clear refusal."""
-    body = await request.body()
-    if not body.strip():
-        request._body = b""
-        return request
-    kind = _kind(request)
-    if kind == "application/json" or kind.endswith("+json"):
-        value = await _apart(len(body), _json, body)
-    elif kind == "application/x-www-form-urlencoded":
-        value = await _apart(len(body), _form, body)
-    elif kind == MULTIPART and takes_files:
-        value = await _form_with_files(body, _boundary(request))
-    elif kind == MULTIPART:
-        raise WrongBody(415, f"No files are taken here, so {MULTIPART} is not read: send application/json.")
-    else:
-        raise WrongBody(415)
-    scope = dict(request.scope)
-    headers = [(k, v) for k, v in request.scope["headers"] if k != b"content-type"]
-    scope["headers"] = [*headers, (b"content-type", b"application/json")]
-    understood = ReadRequest(scope, request.receive)
-    understood._body = understood.raw = body
-    understood.understood = value
-    return understood
-
-
-async def ignored_by(body: type[Body], request: Request) -> set[str]:
-    """Names in the request that mean nothing to whoever reads this body of it."""
-    if not isinstance(request, ReadRequest):
-        return set()
-    return await _apart(len(request.raw), body.ignored_in, request.understood)
-
-
-async def _apart(size: int, read: Callable[[Any], Given], what: Any) -> Given:
-    """A large body takes its time; the loop has others to serve."""
-    return await run_in_threadpool(read, what) if size > LARGE_BODY else read(what)
-
-
-async def essence(request: Request) -> bytes:
-    """What is the same when a call is repeated: a form with files is divided by other signs each time."""
-    body = await request.body()
-    if _kind(request) != MULTIPART:
-        return body
-    return body.replace(b"--" + _boundary(request), b"--")
-
-
-def understand_again(raw: bytes) -> Any:
-    """What a request without files said, from its body alone: an object in JSON, or else a form."""
-    return _json(raw) if raw.lstrip()[:1] == b"{" else _form(raw)
-
-
-def _kind(request: Request) -> str:
-    return request.headers.get("content-type", "").split(";")[0].strip().lower()
-
-
-def _boundary(request: Request) -> bytes:
-    """What stands between the parts of a form with files."""
-    _, options = parse_options_header(request.headers["content-type"])
-    boundary = options.get(b"boundary", b"")
-    if not BOUNDARY.fullmatch(boundary):
-        raise Invalid({"body": [f"The form cannot be read: its {MULTIPART} names no boundary."]})
-    return boundary
-
-
-def _json(body: bytes) -> Any:
-    try:
-        return exact_json.read(body)
-    except exact_json.NotJson as bad:
-        raise Invalid({"body": [_sayable(str(bad))]}) from None
-
-
-def _sayable(text: str) -> str:
-    """A sentence may quote the body, and a body may hold half a character."""
-    return text.encode(errors="backslashreplace").decode()
-
-
-def _form(body: bytes) -> dict[str, FormText]:
-    if body.lstrip()[:1] in (b"{", b"["):
-        raise WrongBody(
-            415, "The body looks like JSON but is labelled as a form: send Content-Type: application/json."
-        )
-    try:
-        pairs = parse_qsl(
-            body.decode(), keep_blank_values=True, strict_parsing=True, errors="strict", max_num_fields=1_000
-        )
-    except ValueError:
-        raise Invalid({"body": ["The form cannot be read."]}) from None
-    return {name: FormText(value) for name, value in _once_each(pairs).items()}
-
-
-def _once_each(pairs: Sequence[tuple[str, Given]]) -> dict[str, Given]:
-    times = Counter(name for name, _ in pairs)
-    twice = next((name for name, count in times.items() if count > 1), None)
-    if twice is not None:
-        raise Invalid({twice: ["This field is given twice."]})
-    return dict(pairs)
-
-
-class _InMemory(MultiPartParser):
-    """The body is in memory, and bounded: a copy on disk would help nobody."""
-
-    spool_max_size = sys.maxsize
-
-
-async def _form_with_files(body: bytes, boundary: bytes) -> dict[str, FormText | Upload]:
-    # Read as Latin-1 every byte is a letter, and comes back as it was: what is no UTF-8 can be told.
-    kind = f'{MULTIPART}; boundary="{boundary.decode()}"; charset=latin-1'
-    parser = _InMemory(
-        Headers({"content-type": kind}),
-        _piecemeal(body),
-        max_files=MOST_FILES,
-        max_fields=MOST_FIELDS,
-        max_part_size=LONGEST_FIELD,
-    )
-    if b"--" + boundary + b"--" not in body:
-        raise Invalid({"body": ["The form cannot be read: it ends too early."]})
-    try:
-        form = await parser.parse()
-        try:
-            return _once_each([(_utf8(name), await _part(value)) for name, value in form.multi_items()])
-        finally:
-            await form.close()
-    except (MultiPartException, UnicodeDecodeError):
-        raise Invalid(
-            {
-                "body": [
-                    f"The form cannot be read. It may have {MOST_FIELDS} fields of {LONGEST_FIELD:,} bytes in"
-                    f" UTF-8, and {MOST_FILES} files."
-                ]
-            }
-        ) from None
-
-
-async def _piecemeal(body: bytes) -> AsyncGenerator[bytes, None]:
-    for start in range(0, len(body), AT_A_TIME):
-        yield body[start : start + AT_A_TIME]
-        await asyncio.sleep(0)
-
-
-async def _part(value: str | UploadFile) -> FormText | Upload:
-    return FormText(_utf8(value)) if isinstance(value, str) else Upload(await value.read())
-
-
-def _utf8(text: str) -> str:
-    return text.encode("latin-1").decode()
+    body: "Body | None"
+    wrong: ValidationError | None = None

@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from quillpost.accounts.rules import Allowance, Caller
 from quillpost.api.allowed import KNOWN
 from quillpost.api.cors import is_open, open_to_all
-from quillpost.api.errors import unexpected
+from quillpost.api.errors import HUNG_UP, unexpected
 from quillpost.api.leaks import cover
 from quillpost.kit.metrics import REQUEST_SECONDS, REQUESTS
 from quillpost.kit.tokens import hide_secrets
@@ -32,10 +32,6 @@ NOTHING = "default-src 'none'; frame-ancestors 'none'"
 """The policy of answers that are data. Pages have one of their own; pictures and PDFs need none."""
 ALWAYS_SECURE = "max-age=31536000"
 """Whoever came over https once comes so for a year. Other hosts of the same name are none of our business."""
-
-
-HUNG_UP = 499
-"""What proxies count a request under whose caller left before there was an answer."""
 
 
 class Envelope:

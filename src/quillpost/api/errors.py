@@ -12,10 +12,12 @@ from starlette.exceptions import HTTPException
 from quillpost.api.allowed import Paths
 from quillpost.api.answers import answer, name_ignored
 from quillpost.kit import errors
+from quillpost.kit.bounds import MOST_FAULTS
 
 log = structlog.get_logger(__name__)
 
-MOST_FAULTS = 100
+HUNG_UP = 499
+"""What proxies count a request under whose caller left before there was an answer."""
 
 STATUS: Mapping[type[errors.QuillpostError], int] = {
     errors.Invalid: 422,
@@ -61,6 +63,11 @@ SWITCHES = {
 
 BRANCHES = frozenset({"none", "bool", "int", "float", "str"})
 """Steps of a path that are no field's: which of several types a value was read as. Others are no `STEP`."""
+
+
+class HungUp(Exception):
+    """The caller left before there was an answer: what is not done yet is not done, and nobody is there to be
+    told."""
 
 
 class WrongBody(Exception):
@@ -181,5 +188,9 @@ def install(app: FastAPI) -> None:
     async def handle(request: Request, failure: Exception) -> Response:
         return answer_to(request, failure)
 
+    async def note(_request: Request, _failure: Exception) -> Response:
+        return Response(status_code=HUNG_UP)
+
     for kind in (errors.QuillpostError, RequestValidationError, HTTPException, WrongBody):
         app.add_exception_handler(kind, handle)
+    app.add_exception_handler(HungUp, note)

@@ -31,7 +31,7 @@ class Gate:
         self._parts = parts
         self._room = asyncio.Semaphore(ROOM)
         self._held = Held(MOST * parts.limits.body_bytes)
-        self._landing = Landing(largest=parts.limits.import_bytes)
+        self._landing = Landing(largest=parts.limits.import_bytes, bounds=parts.limits.bounds)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or not _is_guarded(scope["path"]):

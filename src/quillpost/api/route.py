@@ -14,9 +14,10 @@ from starlette.exceptions import HTTPException
 from quillpost.accounts.service import tenant
 from quillpost.api import idempotency
 from quillpost.api.answers import name_ignored
-from quillpost.api.bodies import Body, essence, ignored_by, understand
+from quillpost.api.bodies import Body
 from quillpost.api.errors import WrongBody, answer_to
 from quillpost.api.needs import Unit, caller_of, parts_of
+from quillpost.api.read_requests import Reading, ReadRequest, essence, understand
 from quillpost.api.uploads import upload_of
 from quillpost.kit.errors import QuillpostError
 
@@ -40,9 +41,9 @@ class V2Route(APIRoute):
 
         async def run(request: Request) -> Response:
             request.state.ignored = _unknown_in_query(request, known)
-            understood = await understand(request, takes_files=self.takes_files)
-            if body is not None:
-                request.state.ignored |= await ignored_by(body, understood)
+            understood = await understand(request, self._reading(request, body))
+            if isinstance(understood, ReadRequest):
+                request.state.ignored |= understood.ignored
             return name_ignored(await answer(understood), request.state.ignored)
 
         async def handle(request: Request) -> Response:
@@ -52,6 +53,17 @@ class V2Route(APIRoute):
             return _public(await _once(run, request, key))
 
         return handle
+
+    def _reading(self, request: Request, body: type[Body] | None) -> Reading:
+        limits = parts_of(request).limits
+        return Reading(
+            body,
+            takes_files=self.takes_files,
+            bounds=limits.bounds,
+            most_rows=limits.inline_recipients,
+            turns=request.app.state.turns,
+            who=caller_of(request).account_id,
+        )
 
     def _body(self) -> type[Body] | None:
         """Who reads what a caller sends here, if anything is read."""
@@ -93,7 +105,7 @@ async def _once(run: Handler, request: Request, key: str) -> Response:
     parts, who = parts_of(request), caller_of(request)
     upload = upload_of(request)
     said = await essence(request) if upload is None else await run_in_threadpool(upload.essence)
-    claim = idempotency.make_claim(who, request.url.path, key, said)
+    claim = await run_in_threadpool(idempotency.make_claim, who, request.url.path, key, said)
     earlier = await run_in_threadpool(idempotency.take, parts.db, parts.sealer, claim, now=parts.clock())
     if earlier is not None:
         return earlier

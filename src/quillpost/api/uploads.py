@@ -22,7 +22,9 @@ from starlette.types import Receive, Scope
 
 from quillpost.api.arrival import PATIENCE, SLOWEST, HungUp
 from quillpost.api.bodies import BOUNDARY, MULTIPART, whole_number
+from quillpost.api.charsets import require_utf8
 from quillpost.api.errors import WrongBody
+from quillpost.kit.bounds import BOUNDS, Bounds, long_name
 from quillpost.kit.errors import Invalid, Unavailable
 
 TAKES_FILE = re.compile(r"/api/v2/(?:mailing-lists/[^/]+/import|imports/preview)")
@@ -66,6 +68,7 @@ class Upload:
 
     body: IO[bytes]
     content_type: str
+    bounds: Bounds
     _leave: Callable[[], None]
     _uploaded: Uploaded | None = None
     _files: list[IO[bytes]] = field(default_factory=list)
@@ -98,7 +101,7 @@ class Upload:
         boundary = options.get(b"boundary", b"")
         if not BOUNDARY.fullmatch(boundary):
             raise Invalid({"body": [f"The form cannot be read: its {MULTIPART} names no boundary."]})
-        form = _Form()
+        form = _Form(self.bounds)
         self._files.append(form.file)
         return form.read(self.body, boundary)
 
@@ -111,7 +114,8 @@ def upload_of(request: Request) -> Upload | None:
 class _Form:
     """Reads a form from disk to disk: fields stay in memory, the file does not."""
 
-    def __init__(self) -> None:
+    def __init__(self, bounds: Bounds) -> None:
+        self._bounds = bounds
         self.file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (its upload closes it)
         self._name: str | None = None
         self._fields: dict[str, bytearray] = {}
@@ -161,6 +165,8 @@ class _Form:
 
     def _headers_finished(self) -> None:
         _, options = parse_options_header(self._disposition)
+        if len(options.get(b"name", b"")) > self._bounds.key_bytes:
+            raise long_name(self._bounds)
         name = options.get(b"name", b"").decode(errors="replace")
         if name == FILE:
             if self._name is not None:
@@ -189,12 +195,14 @@ class _Form:
 class Landing:
     """Where such bodies come down, not too many at once, nor too many of one account."""
 
-    def __init__(self, *, largest: int) -> None:
+    def __init__(self, *, largest: int, bounds: Bounds = BOUNDS) -> None:
         self._largest = largest
+        self._bounds = bounds
         self._under_way: Counter[int] = Counter()
 
     async def whole(self, scope: Scope, receive: Receive) -> Upload:
         """The body on disk, cut off at the limit whatever length it claims to have."""
+        require_utf8(Headers(scope=scope).get("content-type", ""), or_file=True)
         declared = whole_number(Headers(scope=scope).get("content-length", "")) or 0
         if declared > self._largest:
             raise self._too_large()
@@ -206,7 +214,7 @@ class Landing:
             file.close()
             leave()
             raise
-        return Upload(file, Headers(scope=scope).get("content-type", ""), leave)
+        return Upload(file, Headers(scope=scope).get("content-type", ""), self._bounds, leave)
 
     def _enter(self, account_id: int) -> Callable[[], None]:
         """Count one more; what is to be called when it is done with."""

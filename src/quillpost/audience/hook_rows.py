@@ -93,6 +93,23 @@ class _Found:
     comes_first: bool
 
 
+def unknown_names(body: Any) -> set[str]:
+    """Keys anywhere in a body that are no one's name for a field. Numbers are places in a form's arrays."""
+    names: set[str] = set()
+    level = [body]
+    while level:
+        for each in level:
+            if isinstance(each, Mapping):
+                names.update(each)
+        inside = [each.values() if isinstance(each, Mapping) else each for each in level]
+        level = [inner for values in inside for inner in values if isinstance(inner, (Mapping, list))]
+    return {name for name in names if not name.isdigit() and not _is_known(plain(name))}
+
+
+def _is_known(name: str) -> bool:
+    return name in INSIDE or name in MANY or name in ONE_OF or meaning(name) is not None
+
+
 def people_in(body: Any) -> Sent:
     """The rows of a body: an array, an object that holds one, or a single person."""
     if not isinstance(body, Mapping):

@@ -7,6 +7,7 @@ from datetime import date, datetime
 from operator import itemgetter
 from typing import Any
 
+from quillpost.kit.bounds import MOST_FAULTS
 from quillpost.kit.errors import Invalid
 from quillpost.postal.canada import CANADA, is_canadian, taken_apart_in_canada
 from quillpost.postal.cities import restored_zip
@@ -118,7 +119,8 @@ Faults = dict[str, list[str]]
 
 
 def examine(rows: Sequence[Row]) -> list[Person]:
-    """Everyone in order, or `Invalid` with all faults. Doubles within the order are refused, not lost.
+    """Everyone in order, or `Invalid` with all faults, or with as many as anyone is told. Doubles within the
+    order are refused, not lost.
 
     A suppression list may bar the family or the e-mail of the first at an address and leave the address to
     the next. So a double is sure only where whatever bars one before it bars it too; the others are judged
@@ -137,6 +139,8 @@ def examine(rows: Sequence[Row]) -> list[Person]:
                 person = replace(person, refusal=SAME_ADDRESS)
             there.add((person.surname, person.email))
         people.append(person)
+        if len(faults) >= MOST_FAULTS:
+            break
     if faults:
         raise Invalid(faults)
     return people

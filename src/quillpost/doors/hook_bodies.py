@@ -1,19 +1,23 @@
 """What other services send to a list: JSON, or a form whose names are taken apart at their brackets."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Sequence, Set
+from dataclasses import dataclass
 from typing import Any
-from urllib.parse import parse_qsl
 
 from fastapi import Request
-from starlette.types import Message
 
-from quillpost.api.bodies import MULTIPART, ReadRequest, Upload, understand
+from quillpost.api.bodies import MULTIPART, Upload
 from quillpost.api.errors import WrongBody
+from quillpost.api.read_requests import LARGE_BODY, read_json, read_parts
+from quillpost.api.turns import Stops, Turns, while_there
+from quillpost.audience import hook_rows
 from quillpost.audience.field_names import meaning, plain
+from quillpost.audience.hook_rows import Said
 from quillpost.doors.raw_bodies import at_most
-from quillpost.kit import exact_json
+from quillpost.kit.bounds import Bounds, check_unknown, read_form
 from quillpost.kit.errors import Invalid
+from quillpost.parts import Limits
 
 LARGEST = 5_000_000
 MOST_FIELDS = 100_000
@@ -36,37 +40,57 @@ _INSIDE = re.compile(r"\[([^\[\]]*)\]")
 Pairs = Iterable[tuple[str, Any]]
 
 
-async def arrived(request: Request, *, largest: int) -> bytes | Pairs:
-    """The body as it came; a form with parts is read here, as its parts are bytes."""
-    body = await at_most(min(largest, LARGEST))(request)
-    if kind_of(request) != MULTIPART or not body.strip():
-        return body
-    read = await understand(Request(request.scope, _again(body)), takes_files=True)
-    assert isinstance(read, ReadRequest)
-    for name, value in read.understood.items():
-        if isinstance(value, Upload):
-            raise Invalid({name: [FILES]})
-    return [(name, str(value)) for name, value in read.understood.items()]
+@dataclass(frozen=True, slots=True)
+class People:
+    """What a call says: its rows as they were read, and what is said around them."""
+
+    said: Sequence[Said]
+    source: str | None
+    ignored: Set[str]
+    """Names that mean nothing to us, in the rows and around them."""
 
 
-def people_of(kind: str, body: bytes | Pairs) -> Any:
+async def arrived(request: Request, who: Hashable, limits: Limits) -> People:
+    """The people of a call. A heavy one is read when it is its turn, and only while its sender is there."""
+    body = await at_most(min(limits.body_bytes, LARGEST))(request)
+    if len(body) <= LARGE_BODY:
+        return read(request, body, limits, lambda: False)
+    turns: Turns = request.app.state.turns
+    work = turns.take(who, lambda stops: read(request, body, limits, stops))
+    return await while_there(request.receive, work)
+
+
+def read(request: Request, body: bytes, limits: Limits, stops: Stops) -> People:
+    """Bounded first, then parsed, then understood row by row."""
+    value = _value(request, body, limits.bounds)
+    check_unknown(hook_rows.unknown_names(value), limits.bounds)
+    sent = hook_rows.people_in(value)
+    most = limits.inline_recipients
+    if len(sent.rows) > most:
+        raise Invalid({"recipients": [f"At most {most:,} recipients in one call, please."]})
+    said = [] if stops() else [hook_rows.read(row, is_leaving=sent.is_leaving) for row in sent.rows]
+    return People(said, sent.source, {*sent.ignored, *(name for one in said for name in one.ignored)})
+
+
+def _value(request: Request, body: bytes, bounds: Bounds) -> Any:
     """What was sent: an object or an array."""
-    if not isinstance(body, bytes):
-        return nested(body)
+    kind = kind_of(request)
     if not body.strip():
         raise Invalid({"body": [EMPTY]})
+    if kind == MULTIPART:
+        return nested(_parts(request, body, bounds))
     looks_like_json = body.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"[")
     if kind == FORM and looks_like_json:
         raise WrongBody(415, JSON_AS_FORM)
     if kind == FORM:
-        return nested(_form(body))
+        return nested(_form(body, bounds))
     # Not every tool says what it sends.
     if (
         kind == "application/json"
         or kind.endswith("+json")
         or (kind in ("", "text/plain") and looks_like_json)
     ):
-        return _json(body)
+        return _json(body, bounds)
     raise WrongBody(415, WRONG_TYPE)
 
 
@@ -118,25 +142,24 @@ def _short(name: str) -> str:
     return name[:100]
 
 
-def _form(body: bytes) -> Pairs:
+def _form(body: bytes, bounds: Bounds) -> Pairs:
     try:
-        return parse_qsl(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS)
+        return read_form(body, fields=MOST_FIELDS, bounds=bounds)
     except ValueError:
         raise Invalid({"body": [NO_FORM]}) from None
 
 
-def _json(body: bytes) -> Any:
-    try:
-        value = exact_json.read(body)
-    except exact_json.NotJson as wrong:
-        raise Invalid({"body": [str(wrong).encode(errors="backslashreplace").decode()]}) from None
+def _parts(request: Request, body: bytes, bounds: Bounds) -> Pairs:
+    """A form in parts: all of them fields."""
+    found = read_parts(request, body, bounds)
+    for name, value in found.items():
+        if isinstance(value, Upload):
+            raise Invalid({name: [FILES]})
+    return [(name, str(value)) for name, value in found.items()]
+
+
+def _json(body: bytes, bounds: Bounds) -> Any:
+    value = read_json(body, bounds)
     if not isinstance(value, dict | list):
         raise Invalid({"body": [NO_PEOPLE]})
     return value
-
-
-def _again(body: bytes) -> Any:
-    async def receive() -> Message:
-        return {"type": "http.request", "body": body, "more_body": False}
-
-    return receive

@@ -4,6 +4,7 @@ Whoever can show a token may end it, so no credential is asked for. The answer i
 known or not: nobody learns here which ones are good.
 """
 
+from itertools import islice
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request, Response
@@ -13,6 +14,7 @@ from quillpost.api.answers import answer
 from quillpost.api.needs import parts_of
 from quillpost.doors.raw_bodies import at_most
 from quillpost.kit import exact_json
+from quillpost.kit.bounds import MOST_FAULTS, Bounds
 from quillpost.kit.errors import Invalid, Throttled
 from quillpost.parts import Parts
 from quillpost.people.leaks import end_leaked
@@ -51,15 +53,15 @@ def report_leaked(
     body: Annotated[bytes, Depends(at_most(LARGEST))],
 ) -> Response:
     """Revoked before the answer leaves."""
-    shown = _tokens_in(body)
+    shown = _tokens_in(body, parts.limits.bounds)
     with parts.db.work() as tx:
         end_leaked(tx, parts.sealer, shown, address=address, now=parts.clock())
     return answer({"message": DONE}, status=202)
 
 
-def _tokens_in(body: bytes) -> list[str]:
+def _tokens_in(body: bytes, bounds: Bounds) -> list[str]:
     try:
-        read: Any = exact_json.read(body)
+        read: Any = exact_json.read(body, bounds=bounds)
     except exact_json.NotJson:
         raise Invalid({"body": [SHAPE]}) from None
     tokens = read.get("tokens") if isinstance(read, dict) else None
@@ -67,7 +69,7 @@ def _tokens_in(body: bytes) -> list[str]:
         raise Invalid({"tokens": [SHAPE]})
     if len(tokens) > MOST_TOKENS:
         raise Invalid({"tokens": [TOO_MANY]})
-    wrong = {f"tokens.{place}": [TEXTS] for place, each in enumerate(tokens) if not isinstance(each, str)}
-    if wrong:
-        raise Invalid(wrong)
+    wrong = (place for place, each in enumerate(tokens) if not isinstance(each, str))
+    if faults := {f"tokens.{place}": [TEXTS] for place in islice(wrong, MOST_FAULTS)}:
+        raise Invalid(faults)
     return [each.strip() for each in tokens]

@@ -10,7 +10,6 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from quillpost.accounts.service import count_hook, count_stranger
 from quillpost.api.answers import answer, name_ignored
 from quillpost.api.needs import parts_of
-from quillpost.audience import hook_rows
 from quillpost.audience.hook_rows import SOURCES, Said
 from quillpost.audience.incoming import KeyHolder, Outcome, holder_of, take_in
 from quillpost.audience.joining import Refusal
@@ -44,10 +43,10 @@ Holder = Annotated[KeyHolder, Depends(let_in)]
 
 
 async def arrived(
-    request: Request, _holder: Holder, parts: Annotated[Parts, Depends(parts_of)]
-) -> bytes | hook_bodies.Pairs:
-    """The body of someone who was let in."""
-    return await hook_bodies.arrived(request, largest=parts.limits.body_bytes)
+    request: Request, holder: Holder, parts: Annotated[Parts, Depends(parts_of)]
+) -> hook_bodies.People:
+    """What someone who was let in has sent."""
+    return await hook_bodies.arrived(request, holder.tenant.account_id, parts.limits)
 
 
 @router.get("/hooks/lists/{api_key}")
@@ -58,24 +57,18 @@ def greet(_holder: Holder) -> Response:
 
 @router.post("/hooks/lists/{api_key}")
 def take_people(
-    request: Request,
     holder: Holder,
-    body: Annotated[bytes | hook_bodies.Pairs, Depends(arrived)],
+    sent: Annotated[hook_bodies.People, Depends(arrived)],
     parts: Annotated[Parts, Depends(parts_of)],
     source: Annotated[str | None, Query()] = None,
 ) -> Response:
     """What became of each row, in order. One that is refused keeps none of the others back."""
     if source and source not in SOURCES:
         raise Invalid({"source": [WRONG_SOURCE]})
-    sent = hook_rows.people_in(hook_bodies.people_of(hook_bodies.kind_of(request), body))
-    most = parts.limits.inline_recipients
-    if len(sent.rows) > most:
-        raise Invalid({"recipients": [f"At most {most:,} recipients in one call, please."]})
-    said = [hook_rows.read(row, is_leaving=sent.is_leaving) for row in sent.rows]
     with parts.db.transaction(holder.tenant) as tx:
-        outcomes = take_in(tx, holder, said, source=source or sent.source, clock=parts.clock)
-    shown = [_shown(holder, *each) for each in zip(said, outcomes, strict=True)]
-    return name_ignored(answer(shown), {*sent.ignored, *(name for one in said for name in one.ignored)})
+        outcomes = take_in(tx, holder, sent.said, source=source or sent.source, clock=parts.clock)
+    shown = [_shown(holder, *each) for each in zip(sent.said, outcomes, strict=True)]
+    return name_ignored(answer(shown), sent.ignored)
 
 
 def _shown(holder: KeyHolder, said: Said, outcome: Outcome | Refusal) -> dict[str, Any]:

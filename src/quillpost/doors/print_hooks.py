@@ -8,16 +8,18 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request, Response
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from quillpost.api.answers import answer
-from quillpost.api.bodies import Body, Id, Text
-from quillpost.api.errors import invalid_of
+from quillpost.api.bodies import Body, Id, Text, read_body
 from quillpost.api.needs import parts_of
+from quillpost.api.read_requests import read_json
+from quillpost.api.rows import STOPS_EARLY
 from quillpost.doors.raw_bodies import at_most
 from quillpost.fulfilment.marking import MOST_PIECES, Status
 from quillpost.fulfilment.partner_words import SpoiledPiece, Word, take_word
-from quillpost.kit import exact_json, standard_webhooks
+from quillpost.kit import standard_webhooks
+from quillpost.kit.bounds import Bounds, check_unknown
 from quillpost.kit.errors import Invalid, NotFound
 from quillpost.parts import Parts
 
@@ -40,7 +42,7 @@ class Call(Body):
     reference: Text = Field(max_length=40)
     event: Status
     at: Text | None = Field(None, max_length=64)
-    spoiled: list[Spoiled] | None = Field(None, max_length=MOST_PIECES)
+    spoiled: Annotated[list[Spoiled], Field(max_length=MOST_PIECES), STOPS_EARLY] | None = None
 
 
 def secrets_of(partner: str, parts: Annotated[Parts, Depends(parts_of)]) -> list[str]:
@@ -62,17 +64,14 @@ def take_call(
     now = parts.clock()
     if not standard_webhooks.verify(secrets, request.headers, body, now=now):
         return answer({"message": "The signature does not fit this body, or is too old."}, status=401)
-    take_word(parts.db, parts.worlds[LIVE], _read(body, now=now), now=now)
+    take_word(parts.db, parts.worlds[LIVE], _read(body, parts.limits.bounds, now=now), now=now)
     return answer({"message": "Accepted"}, status=202)
 
 
-def _read(body: bytes, *, now: datetime) -> Word:
-    try:
-        call = Call.model_validate(exact_json.read(body))
-    except exact_json.NotJson as wrong:
-        raise Invalid({"body": [str(wrong)]}) from None
-    except ValidationError as wrong:
-        raise invalid_of(wrong.errors()) from None
+def _read(body: bytes, bounds: Bounds, *, now: datetime) -> Word:
+    sent = read_json(body, bounds)
+    check_unknown(Call.ignored_in(sent), bounds)
+    call = read_body(Call, sent)
     pieces = [SpoiledPiece(one.item_id, one.tracking, one.position, one.reason) for one in call.spoiled or ()]
     at = now if call.at is None else _moment(call.at)
     return Word(call.reference, call.event, at, pieces)

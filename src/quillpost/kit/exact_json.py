@@ -6,6 +6,8 @@
 import json
 from typing import Any, NoReturn
 
+from quillpost.kit.bounds import Bounds, check_json
+
 DEEPEST = 100
 """Levels of nesting. Deeper is no one's data, and would exhaust whoever walks it after us."""
 
@@ -51,8 +53,11 @@ _decoder = json.JSONDecoder(
 )
 
 
-def read(source: bytes) -> Any:
-    """The value, or `NotJson`. Floats are `WrittenNumber`s."""
+def read(source: bytes, *, bounds: Bounds | None = None) -> Any:
+    """The value, or `NotJson`. Floats are `WrittenNumber`s. Of what comes from outside, `bounds` say how much
+    it may hold: nothing is made of more (`Invalid`)."""
+    if bounds is not None:
+        check_json(source, bounds)
     try:
         value = _decoder.decode(source.decode("utf-8-sig"))
     except UnicodeDecodeError as bad:
@@ -65,7 +70,8 @@ def read(source: bytes) -> Any:
         if isinstance(bad, NotJson):
             raise
         raise NotJson("The body holds a number with too many digits.") from None
-    _check_depth(value)
+    if bounds is None:
+        _check_depth(value)
     return value
 
 

@@ -9,6 +9,7 @@ from fastapi import Depends, Request, Response
 from quillpost.accounts.service import count_knock
 from quillpost.api.answers import answer
 from quillpost.api.needs import parts_of
+from quillpost.kit.bounds import Bounds
 from quillpost.oauth.credentials import UNAUTHORIZED
 from quillpost.oauth.requests import AppRequest, Unreadable, read_parameters, repeated
 from quillpost.oauth.server import Answer, Server
@@ -30,7 +31,7 @@ PostedBody = Annotated[bytes, Depends(whole_form)]
 def answer_app(request: Request, parts: Parts, body: bytes, act: Act) -> Response:
     """Do it in one transaction. What a refusal has changed (a family that ended) is kept like all else."""
     try:
-        asked = _asked(request, body)
+        asked = _asked(request, body, parts.limits.bounds)
     except OAuth2Error as refusal:
         return _response(refusal.status_code, dict(refusal.get_body()))
     address = address_of(request)
@@ -43,17 +44,15 @@ def answer_app(request: Request, parts: Parts, body: bytes, act: Act) -> Respons
     return _response(told.status, told.body, told.headers)
 
 
-def _asked(request: Request, body: bytes) -> AppRequest:
+def _asked(request: Request, body: bytes, bounds: Bounds) -> AppRequest:
     if not is_form(request):
         raise InvalidRequestError(WRONG_TYPE)
     if request.url.query:
         raise InvalidRequestError("Send everything in the form, and nothing in the address.")
     try:
-        parameters = read_parameters(body)
-    except Unreadable:
-        raise InvalidRequestError(
-            "The form cannot be read: send UTF-8 text, and at most 50 fields."
-        ) from None
+        parameters = read_parameters(body, bounds)
+    except Unreadable as wrong:
+        raise InvalidRequestError(str(wrong)) from None
     if repeated(parameters):
         raise InvalidRequestError("A field of the form is there more than once.")
     return AppRequest("POST", request.url.path, parameters, request.headers)

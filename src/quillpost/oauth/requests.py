@@ -2,11 +2,14 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from urllib.parse import parse_qsl
 
 from authlib.oauth2.rfc6749 import OAuth2Payload, OAuth2Request
 
+from quillpost.kit.bounds import BOUNDS, Bounds, read_form
+from quillpost.kit.errors import Invalid
+
 MOST_PARAMETERS = 50
+NO_TEXT = "The form cannot be read: send UTF-8 text, and at most 50 fields."
 CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
 
 # Authlib refuses plain http, but for loopback. Behind a proxy we may see http where the app sees https; and
@@ -15,17 +18,19 @@ OUR_SIDE = "https://localhost"
 
 
 class Unreadable(ValueError):
-    """Parameters that are no text, or too many."""
+    """Parameters that are no text, or too many; it says which."""
 
 
-def read_parameters(encoded: bytes) -> dict[str, list[str]]:
+def read_parameters(encoded: bytes, bounds: Bounds = BOUNDS) -> dict[str, list[str]]:
     """Query or form, by name. What has no value counts as left out (RFC 6749, 3.1)."""
     try:
-        pairs = parse_qsl(encoded.decode(), errors="strict", max_num_fields=MOST_PARAMETERS)
+        pairs = [pair for pair in read_form(encoded, fields=MOST_PARAMETERS, bounds=bounds) if pair[1]]
+    except Invalid as too_much:
+        raise Unreadable(too_much.message) from None
     except ValueError:
-        raise Unreadable from None
+        raise Unreadable(NO_TEXT) from None
     if any(CONTROLS.search(text) for pair in pairs for text in pair):
-        raise Unreadable
+        raise Unreadable(NO_TEXT)
     read: dict[str, list[str]] = {}
     for name, value in pairs:
         read.setdefault(name, []).append(value)

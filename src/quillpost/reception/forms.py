@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Final, TypeVar
-from urllib.parse import parse_qs
 
 from fastapi import Depends, Request
 
 from quillpost.api.arrival import HungUp, whole_body
 from quillpost.api.bodies import LARGEST_ID, whole_number
 from quillpost.api.errors import WrongBody
+from quillpost.api.needs import parts_of
+from quillpost.kit.bounds import Bounds, read_form
 from quillpost.kit.errors import Conflict, Invalid
 from quillpost.people.sessions import SignedIn
 from quillpost.reception.csrf import NOBODYS, About, about
@@ -168,18 +169,21 @@ async def whole_form(request: Request, *, largest: int = LARGEST_FORM) -> bytes:
 
 async def _read(request: Request, *, largest: int) -> Mapping[str, Sequence[str]]:
     body = await whole_form(request, largest=largest)
+    bounds = parts_of(request).limits.bounds
     if len(body) <= READ_AT_ONCE:
-        return _fields(body)
-    return await asyncio.get_running_loop().run_in_executor(_READERS, _fields, body)
+        return _fields(body, bounds)
+    return await asyncio.get_running_loop().run_in_executor(_READERS, _fields, body, bounds)
 
 
-def _fields(body: bytes) -> Mapping[str, Sequence[str]]:
+def _fields(body: bytes, bounds: Bounds) -> Mapping[str, Sequence[str]]:
+    found: dict[str, list[str]] = {}
     try:
-        return parse_qs(
-            body.decode("utf-8"), keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS
-        )
-    except ValueError:  # letters that are none, or too many fields
+        pairs = read_form(body, fields=MOST_FIELDS, bounds=bounds)
+    except ValueError:  # letters that are none
         raise Invalid({"body": [f"Send at most {MOST_FIELDS} fields, in UTF-8."]}) from None
+    for name, value in pairs:
+        found.setdefault(name, []).append(value)
+    return found
 
 
 def _good(name: str, value: str, most: int) -> str:

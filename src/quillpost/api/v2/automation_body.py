@@ -4,10 +4,20 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 
-from quillpost.api.bodies import DIGITS, NOT_BLANK, NULL_IS_LEFT_OUT, Body, Flag, FormText, Id, Switch, Text
-from quillpost.api.errors import invalid_of
+from quillpost.api.bodies import (
+    DIGITS,
+    NOT_BLANK,
+    NULL_IS_LEFT_OUT,
+    Body,
+    Flag,
+    FormText,
+    Id,
+    Switch,
+    Text,
+    read_body,
+)
 from quillpost.api.v2.send import OFFERS, Offer
 from quillpost.api.v2.send_body import SendBody
 from quillpost.automations.drafting import ReadSend
@@ -134,10 +144,7 @@ def read_send(send: Mapping[str, Any]) -> tuple[Offer, SendBody]:
     faults |= {name: [why] for name, why in LEFT_OUT.items() if given.get(name) not in (None, False)}
     if offer is None or faults:
         raise Invalid(faults)
-    try:
-        return offer, offer.body.model_validate(given)
-    except ValidationError as wrong:
-        raise invalid_of(wrong.errors()) from None
+    return offer, read_body(offer.body, given)
 
 
 def kept_text(send: Mapping[str, Any], limits: Limits) -> str:

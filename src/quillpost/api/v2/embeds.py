@@ -15,6 +15,7 @@ from quillpost.api.bodies import DIGITS, Body, Id, Text, said
 from quillpost.api.docs import BODY_ERRORS, errors
 from quillpost.api.needs import InTx, Parts, may
 from quillpost.api.route import PREFIX, V2Route
+from quillpost.api.rows import STOPS_EARLY
 from quillpost.api.v2.schemas.embeds import Embed
 from quillpost.api.v2.send import OFFERS
 from quillpost.api.v2.shapes import base_of
@@ -62,7 +63,7 @@ class EmbedBody(Body):
         None, max_length=LONGEST_MESSAGE, description="What stands in its message field at first."
     )
     sub_account_id: Id | None = Field(None, description="The sub account that sends.")
-    mailing_list_ids: Annotated[list[Id], Field(max_length=MOST_LISTS)] | None = Field(
+    mailing_list_ids: Annotated[list[Id], Field(max_length=MOST_LISTS), STOPS_EARLY] | None = Field(
         None, description="Saved lists that may be chosen; without any, people are typed or pasted."
     )
     expires_in: Annotated[int, Field(ge=1, le=LONGEST_TIME), DIGITS] | None = Field(

@@ -1,6 +1,7 @@
 """Files of people on their way into a mailing list."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from typing import Annotated, Any
 
@@ -26,6 +27,7 @@ from quillpost.audience.importing.intake import Looked
 from quillpost.audience.importing.layout import name_of
 from quillpost.audience.importing.store import Import
 from quillpost.audience.lists import MailingList
+from quillpost.kit.bounds import Bounds, check_json
 from quillpost.kit.errors import Conflict, Invalid
 from quillpost.kit.times import iso
 
@@ -97,6 +99,7 @@ def shape(request: Request, work: Import) -> dict[str, Any]:
 
 def _looked(
     request: Request,
+    parts: Parts,
     mapping: InQuery = None,
     header: InQuery = None,
     file_name: InQuery = None,
@@ -110,7 +113,7 @@ def _looked(
     looked = intake.look(
         said.file,
         name=asked["file_name"] or said.name or "import.csv",
-        mapping=_mapping(asked["mapping"]),
+        mapping=_mapping(asked["mapping"], parts.limits.bounds),
         has_header=_flag("header", asked["header"]),
     )
     try:
@@ -179,10 +182,11 @@ def _ignored(request: Request) -> set[str]:
     return set() if upload is None else set(upload.uploaded().fields) - _FORM["properties"].keys()
 
 
-def _mapping(text: str | None) -> dict[str, Any] | None:
+def _mapping(text: str | None, bounds: Bounds) -> dict[str, Any] | None:
     if text is None or not text.strip():
         return None
     told = 'This must be a JSON object of columns and fields, such as {"Street": "address"}.'
+    check_json(text.encode(errors="surrogatepass"), bounds)
     try:
         found = json.loads(text, object_pairs_hook=_named_once)
     except (ValueError, RecursionError):
@@ -195,7 +199,8 @@ def _mapping(text: str | None) -> dict[str, Any] | None:
 def _named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        [first, *_] = [name for name, _ in pairs if [other for other, _ in pairs].count(name) > 1]
+        times = Counter(name for name, _ in pairs)
+        first = next(name for name, count in times.items() if count > 1)
         raise Invalid({f"mapping.{name_of(first)}": ["This column is mapped twice: say once what it holds."]})
     return found
 

@@ -6,6 +6,7 @@ from pydantic import ConfigDict, Field, with_config
 from typing_extensions import TypedDict
 
 from quillpost.api.bodies import Text, ignored_in_rows
+from quillpost.api.rows import STOPS_EARLY
 
 Maybe = Optional[Text]  # noqa: UP045 (an Annotated alias in a TypedDict)
 
@@ -38,6 +39,7 @@ class InlineRecipient(TypedDict, total=False):
     custom10: Maybe
 
 
+InlineRecipients = Annotated[list[InlineRecipient], STOPS_EARLY]
 KNOWN = frozenset(InlineRecipient.__annotations__)
 
 

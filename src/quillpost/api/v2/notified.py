@@ -6,6 +6,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from quillpost.api.bodies import Text
+from quillpost.api.rows import STOPS_EARLY
 from quillpost.audience.rules import EMAIL, LONGEST
 
 MOST_NOTIFIED = 100
@@ -35,5 +36,6 @@ def _is_mail(text: str) -> bool:
 Notified = Annotated[
     list[Annotated[Text, AfterValidator(_reachable)]],
     Field(max_length=MOST_NOTIFIED),
+    STOPS_EARLY,
     BeforeValidator(_addresses),
 ]

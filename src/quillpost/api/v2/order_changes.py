@@ -1,7 +1,7 @@
 """Changing an order before it is made, and sending one again."""
 
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from fastapi import APIRouter, Depends, Request, Response
 from pydantic import ConfigDict, Field
@@ -13,7 +13,7 @@ from quillpost.api.bodies import Body, Switch, Text
 from quillpost.api.docs import BODY_ERRORS, errors
 from quillpost.api.needs import OneUnit, Parts, Unit, id_in_path, may
 from quillpost.api.route import PREFIX, V2Route
-from quillpost.api.v2.inline_recipients import InlineRecipient, ignored_in_recipients
+from quillpost.api.v2.inline_recipients import InlineRecipients, ignored_in_recipients
 from quillpost.api.v2.orders import OrderId
 from quillpost.api.v2.schemas.orders import OrderRead
 from quillpost.api.v2.schemas.send import SendResponse
@@ -64,7 +64,9 @@ class Replay(Body):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"schedule_for": "2026-12-01T09:00:00Z"}]})
 
-    recipients: list[InlineRecipient] | None = Field(
+    rows: ClassVar[str | None] = "recipients"
+
+    recipients: InlineRecipients | None = Field(
         None, description="Instead of those whom the order went to, its lists included."
     )
     schedule_for: Schedule = None

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, AliasChoices, ConfigDict, Field
 
 from quillpost.api.bodies import DIGITS, Body, Id, Switch, Text, ignored_in_rows, said
+from quillpost.api.rows import STOPS_EARLY
 from quillpost.api.v2.verdicts import Reason
 from quillpost.fulfilment.marking import MOST_PIECES, Pieces, Spoiled
 from quillpost.fulfilment.verdicts import LONGEST_REASON
@@ -44,8 +45,8 @@ class Mark(Body):
     at: Text | None = Field(
         None, max_length=64, description="When, ISO 8601; now if not said.", examples=["2026-05-05T08:30:00Z"]
     )
-    spoiled: list[SpoiledPiece] | None = Field(
-        None, max_length=MOST_PIECES, description="Pieces that cannot be used: they fail, and are not billed."
+    spoiled: Annotated[list[SpoiledPiece], Field(max_length=MOST_PIECES), STOPS_EARLY] | None = Field(
+        None, description="Pieces that cannot be used: they fail, and are not billed."
     )
 
     @classmethod
@@ -77,14 +78,16 @@ class Reprint(Body):
         json_schema_extra={"examples": [{"from": 120, "to": 180, "reason": "The sheets were cut askew."}]}
     )
 
-    positions: list[Position] | None = Field(
-        None, max_length=MOST_PIECES, description="These, by their places in the batch, from 1."
+    positions: Annotated[list[Position], Field(max_length=MOST_PIECES), STOPS_EARLY] | None = Field(
+        None, description="These, by their places in the batch, from 1."
     )
     from_: Position | None = Field(
         None, validation_alias=AliasChoices("from"), description="From this place on."
     )
     to: Position | None = Field(None, description="Up to this place.")
-    item_ids: list[Id] | None = Field(None, max_length=MOST_PIECES, description="These, by their items.")
+    item_ids: Annotated[list[Id], Field(max_length=MOST_PIECES), STOPS_EARLY] | None = Field(
+        None, description="These, by their items."
+    )
     reason: Reason = Field(max_length=LONGEST_REASON, description="Why; kept in the log.")
 
     def pieces(self) -> Pieces:
@@ -105,4 +108,6 @@ class Retry(Body):
 class Rush(Body):
     model_config = ConfigDict(json_schema_extra={"examples": [{"order_ids": [1001]}]})
 
-    order_ids: list[Id] = Field(min_length=1, max_length=MOST_ORDERS, description="Which orders.")
+    order_ids: Annotated[list[Id], Field(min_length=1, max_length=MOST_ORDERS), STOPS_EARLY] = Field(
+        description="Which orders."
+    )

@@ -1,7 +1,7 @@
 """Recipients as callers write them: one, some fields of one, many at once, or where one lives."""
 
 from collections.abc import Mapping, Set
-from typing import Annotated, Any, Optional
+from typing import Annotated, Any, ClassVar, Optional
 
 from pydantic import (
     AliasChoices,
@@ -99,7 +99,7 @@ class RecipientOfMany(InlineRecipient, total=False):
 
 
 _KNOWN_OF_MANY, _KNOWN_BY_OTHER_NAME = KNOWN | {LIST}, KNOWN | {OTHER_NAME}
-_ROW, _ROWS = TypeAdapter(RecipientOfMany), TypeAdapter(list[RecipientOfMany])
+_ROW = TypeAdapter(RecipientOfMany)
 
 
 def _or_bare(schema: dict[str, Any]) -> None:
@@ -119,6 +119,8 @@ class ManyRecipients(Body):
 
     model_config = ConfigDict(json_schema_extra=_or_bare)
 
+    rows: ClassVar[str | None] = "recipients"
+
     recipients: list[Any] = Field(
         description="At most 5,000, each with mailing_list_id and the fields of a recipient. A row that"
         " cannot be stored comes back with its `error`."
@@ -131,10 +133,15 @@ class ManyRecipients(Body):
 
     def read(self) -> list[RecipientOfMany | str]:
         """Each row, or what is wrong with its form."""
-        try:
-            return [*_ROWS.validate_python(self.recipients)]
-        except ValidationError:
-            return [_read(row) for row in self.recipients]
+        return [_read(row) for row in self.recipients]
+
+    @classmethod
+    def check_rows(cls, sent: Any, most: int) -> None:
+        super().check_rows(_in_an_object(sent), most)
+
+    @classmethod
+    def too_many(cls, most: int) -> str:
+        return f"At most {most:,} recipients in one call, please."
 
     @classmethod
     def ignored_in(cls, sent: Any) -> set[str]:

@@ -8,9 +8,9 @@ from fastapi import APIRouter, Body, Depends, Response
 from quillpost.accounts.rules import Caller
 from quillpost.accounts.service import tenant
 from quillpost.api.answers import answer, name_ignored
-from quillpost.api.bodies import ReadRequest
 from quillpost.api.docs import BODY_ERRORS, errors
 from quillpost.api.needs import OneUnit, Parts, may
+from quillpost.api.read_requests import ReadRequest
 from quillpost.api.route import PREFIX, V2Route
 from quillpost.api.v2.schemas.radius import RadiusPreview
 from quillpost.api.v2.schemas.send import EstimateResponse, PreviewResponse, SendResponse

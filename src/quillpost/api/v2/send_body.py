@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AliasChoices, BeforeValidator, Field
 
 from quillpost.api.bodies import DIGITS, NULL_IS_LEFT_OUT, Body, Flag, FormText, Id, Switch, Text, Whole, said
+from quillpost.api.rows import STOPS_EARLY
 from quillpost.api.v2.giftcard_fields import (
     OLD_AMOUNT,
     Amount,
@@ -14,7 +15,7 @@ from quillpost.api.v2.giftcard_fields import (
     ignored_old_amount,
     wrong_old_amount,
 )
-from quillpost.api.v2.inline_recipients import InlineRecipient, ignored_in_recipients
+from quillpost.api.v2.inline_recipients import InlineRecipient, InlineRecipients, ignored_in_recipients
 from quillpost.api.v2.notified import Notified
 from quillpost.api.v2.radius_body import RadiusOfSend, ignored_in_radius
 from quillpost.audience.rules import LONGEST, examine_alone
@@ -73,8 +74,12 @@ class SendBody(Body):
     """What every send may say."""
 
     preview: Switch = Field(False, description="Answer with PNG links; no order is made.")
-    recipients: list[InlineRecipient] | None = Field(None, description="Whom to mail to, at most 5,000.")
-    mailing_list_ids: Annotated[list[Id], Field(max_length=MOST_LISTS), BeforeValidator(_ids)] | None = Field(
+    rows: ClassVar[str | None] = "recipients"
+
+    recipients: InlineRecipients | None = Field(None, description="Whom to mail to, at most 5,000.")
+    mailing_list_ids: (
+        Annotated[list[Id], Field(max_length=MOST_LISTS), STOPS_EARLY, BeforeValidator(_ids)] | None
+    ) = Field(
         None,
         validation_alias=AliasChoices("mailing_list_ids", "mailing_lists"),
         description="Saved lists to mail to; may be combined with recipients.",
@@ -344,8 +349,7 @@ class SendGiftcard(SendBody):
 
 def check_recipients(given: Sequence[object] | None, limits: Limits, faults: Faults) -> None:
     if len(given or ()) > limits.inline_recipients:
-        most = limits.inline_recipients
-        faults["recipients"] = [f"At most {most:,} recipients in one call; save a mailing list for more."]
+        faults["recipients"] = [SendBody.too_many(limits.inline_recipients)]
 
 
 def metadata_text(metadata: dict[str, Any] | None, limits: Limits, faults: Faults) -> str | None:

@@ -8,16 +8,15 @@ from typing import Annotated, Any
 from uuid import UUID
 
 from fastapi import APIRouter, Depends, Path, Request, Response
-from pydantic import ValidationError
 
 from quillpost.accounts.service import tenant
 from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.api.answers import answer, name_ignored, unmeasured
-from quillpost.api.bodies import ReadRequest, understand_again
+from quillpost.api.bodies import read_body
 from quillpost.api.docs import BODY_ERRORS, errors
-from quillpost.api.errors import invalid_of
 from quillpost.api.idempotency import HEADERS_KEPT
 from quillpost.api.needs import OneUnit, Parts
+from quillpost.api.read_requests import ReadRequest, understand_again
 from quillpost.api.route import PREFIX, V2Route
 from quillpost.api.v2.schemas.common import Message
 from quillpost.api.v2.schemas.radius import RadiusPreview
@@ -79,7 +78,7 @@ def _offer(offer: Offer) -> None:
         if found.answer_body is not None:
             return _again(found)
         sent = understand_again(found.body.encode())
-        body = _read(offer.body, sent).model_copy(update={"sub_account_id": found.sub_account_id})
+        body = read_body(offer.body, sent).model_copy(update={"sub_account_id": found.sub_account_id})
         draft = draft_of(piece, body, who, parts)
         ignored = body.ignored_in(sent) | body.spelled(draft.wish.unused, sent)
         asks_how_many = body.radius_search is not None and body.radius_search.preview
@@ -156,11 +155,3 @@ def _number(text: str) -> UUID:
 
 def _again(found: stored.StoredSend) -> Response:
     return Response(found.answer_body, headers=found.answer_headers, media_type="application/json")
-
-
-def _read(kind: type[SendBody], sent: Any) -> SendBody:
-    """The stored body as this release understands it."""
-    try:
-        return kind.model_validate(sent)
-    except ValidationError as wrong:
-        raise invalid_of(wrong.errors()) from None

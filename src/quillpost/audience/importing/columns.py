@@ -8,6 +8,7 @@ from typing import Any
 from quillpost.audience.field_names import Meaning, meaning, plain
 from quillpost.audience.importing.layout import Layout, name_of
 from quillpost.audience.rules import EMAIL, TEXTS
+from quillpost.kit.bounds import MOST_FAULTS
 from quillpost.kit.errors import Invalid
 from quillpost.postal.lines import taken_apart
 from quillpost.postal.states import state_code
@@ -151,6 +152,8 @@ def _said(layout: Layout, mapping: Mapping[str, Any]) -> dict[int, str]:
             faults[path] = [f"Another column is mapped to {field} already."]
         else:
             said[place] = field
+        if len(faults) >= MOST_FAULTS:
+            break
     if faults:
         raise Invalid(faults)
     return said

@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-from pydantic import ValidationError
-
 from quillpost.accounts.rules import Caller
-from quillpost.api.errors import invalid_of
+from quillpost.api.bodies import read_body
 from quillpost.api.v2.send import Offer
 from quillpost.api.v2.send_body import SendBody
 from quillpost.api.v2.sending import draft_of
@@ -82,9 +80,9 @@ def composed(form: Form, parts: Parts, zone: ZoneInfo) -> Composed:
 def read(offer: Offer, sent: dict[str, Any], form: Form | None = None) -> Composed:
     """These fields by the rules of the API."""
     try:
-        return Composed(offer, offer.body.model_validate(sent), sent, form)
-    except ValidationError as wrong:
-        raise in_form_terms(invalid_of(wrong.errors()), form) from None
+        return Composed(offer, read_body(offer.body, sent), sent, form)
+    except Invalid as wrong:
+        raise in_form_terms(wrong, form) from None
 
 
 def draft(made: Composed, who: Caller, parts: Parts) -> Draft:

@@ -1,0 +1,200 @@
+"""Heavy bodies take turns apart from the loop: light calls go on, and nobody works for someone who left."""
+
+import asyncio
+import json
+import socket
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+from typing import Any
+
+import pytest
+from list_hook import hook_of
+from raw_http import ask, real_server
+from starlette.types import Message
+from traces import JSON, logged, traces
+
+from makers import Account, people
+from quillpost.api import read_requests, turns
+from quillpost.api.bodies import Body
+from quillpost.api.errors import HungUp
+from quillpost.api.turns import Stops, Turns, while_there
+from quillpost.audience import hook_rows
+from quillpost.kit import exact_json
+from quillpost.parts import Parts
+from quillpost.web import create_app
+
+PATIENCE = 30
+
+
+def heavy() -> bytes:
+    body = json.dumps({"recipients": people(3), "message": "Hello", "padding": "x" * 60_000}).encode()
+    assert len(body) > read_requests.LARGE_BODY
+    return body
+
+
+def head(owner: Account, path: str, body: bytes, method: str = "POST") -> bytes:
+    lines = [
+        f"{method} {path} HTTP/1.1", "Host: quillpost.test", f"Authorization: Bearer {owner.token}",
+        f"Content-Type: {JSON}", f"Content-Length: {len(body)}", "Connection: close",
+    ]  # fmt: skip
+    return "\r\n".join([*lines, "", ""]).encode()
+
+
+class Held:
+    """Keeps whoever parses a heavy body until it is let go."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.begun, self.may_end, self.times = Event(), Event(), 0
+        read = exact_json.read
+
+        def held(source: bytes, **how: Any) -> Any:
+            if len(source) > read_requests.LARGE_BODY:
+                self.times += 1
+                self.begun.set()
+                assert self.may_end.wait(PATIENCE)
+            return read(source, **how)
+
+        monkeypatch.setattr(exact_json, "read", held)
+
+
+def test_a_light_call_is_answered_while_a_heavy_one_is_held(
+    owner: Account, parts: Parts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held, body = Held(monkeypatch), heavy()
+    hook = hook_of(owner)
+    with real_server(create_app(parts)) as port, ThreadPoolExecutor(2) as others:
+        sends = others.submit(ask, port, head(owner, "/api/v2/estimate/postcard", body) + body)
+        assert held.begun.wait(PATIENCE)
+        hooked = json.dumps([{"email": "jane@example.com", "note": "x" * 60_000}]).encode()
+        waits = others.submit(ask, port, head(owner, hook.path, hooked) + hooked)
+        for path, method, light in (
+            ("/api/v2/ping", "GET", b""),
+            ("/api/v2/mailing-lists", "POST", b'{"description": "Friends"}'),
+            ("/health", "GET", b""),
+        ):
+            assert ask(port, head(owner, path, light, method) + light).status in (200, 201), path
+        assert (held.times, sends.done(), waits.done()) == (1, False, False)
+        held.may_end.set()
+        assert (sends.result(PATIENCE).status, waits.result(PATIENCE).status) == (200, 200)
+
+
+@pytest.mark.parametrize("path", ["/api/v2/send/postcard", "hook"])
+def test_a_call_whose_client_has_gone_stops(
+    owner: Account, parts: Parts, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    """Between two stages: what was parsed for nobody is neither validated nor done."""
+    held, body, looked = Held(monkeypatch), heavy(), list[object]()
+    address = hook_of(owner).path if path == "hook" else path
+    monkeypatch.setattr(Body, "examined", looked.append)
+    monkeypatch.setattr(hook_rows, "read", lambda row, **_: looked.append(row))
+    before = traces(parts)
+    app = create_app(parts)
+    with logged() as lines, real_server(app) as port:
+        with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as line:
+            line.sendall(head(owner, address, body) + body)
+            assert held.begun.wait(PATIENCE)
+        while not (gone := [each for each in lines() if each["event"] == "request"]):
+            assert ask(port, head(owner, "/health", b"", "GET")).status == 200
+        assert [each["status"] for each in gone] == [499]
+        held.may_end.set()
+        turns._READERS.submit(len, "whatever was read is read").result(PATIENCE)
+    assert looked == []
+    assert traces(parts) == before
+
+
+def test_what_waits_for_its_turn_is_never_begun_when_its_client_goes() -> None:
+    async def run() -> tuple[list[str], list[str]]:
+        in_turn, begun, gone = Turns(), list[str](), list[str]()
+        may_end, leaves = Event(), asyncio.Event()
+
+        def work(name: str) -> Callable[[Stops], str]:
+            def do(stops: Stops) -> str:
+                begun.append(name)
+                assert may_end.wait(PATIENCE)
+                return name
+
+            return do
+
+        async def receive() -> Message:
+            await leaves.wait()
+            return {"type": "http.disconnect"}
+
+        async def never() -> Message:
+            await asyncio.Event().wait()
+            return {}
+
+        first = asyncio.create_task(while_there(never, in_turn.take(1, work("first"))))
+        leaver = asyncio.create_task(while_there(receive, in_turn.take(2, work("leaver"))))
+        last = asyncio.create_task(while_there(never, in_turn.take(3, work("last"))))
+        while not begun:
+            await asyncio.sleep(0)
+        leaves.set()
+        try:
+            await leaver
+        except HungUp:
+            gone.append("leaver")
+        may_end.set()
+        assert [await first, await last] == ["first", "last"]
+        return begun, gone
+
+    assert asyncio.run(run()) == (["first", "last"], ["leaver"])
+
+
+def test_work_is_asked_to_stop_and_the_next_begins_when_it_has() -> None:
+    async def run() -> list[str]:
+        in_turn, told, is_running = Turns(), list[str](), Event()
+        may_look = Event()
+
+        def stopping(stops: Stops) -> None:
+            is_running.set()
+            assert may_look.wait(PATIENCE)
+            told.append("stopped" if stops() else "went on")
+
+        cancelled = asyncio.create_task(in_turn.take(1, stopping))
+        after = asyncio.create_task(in_turn.take(1, lambda _: told.append("next")))
+        while not is_running.is_set():
+            await asyncio.sleep(0)
+        cancelled.cancel()
+        await asyncio.wait({cancelled})
+        may_look.set()
+        await after
+        return told
+
+    assert asyncio.run(run()) == ["stopped", "next"]
+
+
+def noting(order: list[str], who: str) -> Callable[[Stops], None]:
+    return lambda _: order.append(who)
+
+
+def test_callers_take_turns_whoever_sends_most() -> None:
+    async def run() -> list[str]:
+        in_turn, order, may_begin = Turns(), list[str](), Event()
+
+        def first(_: Stops) -> None:
+            assert may_begin.wait(PATIENCE)
+
+        waiting = [asyncio.create_task(in_turn.take("flood", first))]
+        for who in ("flood", "flood", "flood", "flood", "one", "two", "two"):
+            waiting.append(asyncio.create_task(in_turn.take(who, noting(order, who))))
+        await asyncio.sleep(0)
+        may_begin.set()
+        await asyncio.gather(*waiting)
+        return order
+
+    assert asyncio.run(run()) == ["flood", "one", "two", "flood", "two", "flood", "flood"]
+
+
+def test_a_failure_is_told_and_the_next_has_its_turn() -> None:
+    async def run() -> str:
+        in_turn = Turns()
+
+        def fails(_: Stops) -> None:
+            raise ValueError("wrong")
+
+        with pytest.raises(ValueError, match="wrong"):
+            await in_turn.take(1, fails)
+        return await in_turn.take(1, lambda _: "next")
+
+    assert asyncio.run(run()) == "next"

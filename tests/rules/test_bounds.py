@@ -1,0 +1,161 @@
+"""What a body may hold is counted before anything is made of it, and counted right."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from quillpost.kit import bounds, exact_json
+from quillpost.kit.bounds import Bounds, check_json, check_unknown, read_form
+from quillpost.kit.errors import Invalid
+
+NODES = "The body has more than {:,} nodes (objects, arrays and values in arrays): send less in one call."
+KEYS = "The body has more than {:,} keys: send less in one call."
+DEPTH = "The body is nested more than {} levels deep: send it flatter."
+LONG = "A key of the body has more than {:,} bytes: use a shorter one."
+
+ODD = st.text(alphabet='"\\[]{},: a\n\tä😀', max_size=8)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-99, 99) | ODD,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(ODD, inner, max_size=4),
+    max_leaves=20,
+)
+
+
+def inside(value: Any) -> Iterator[tuple[Any, bool]]:
+    """Each value within, and whether it has a key."""
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield inner, isinstance(value, dict)
+        yield from inside(inner)
+
+
+def measured(value: Any) -> Bounds:
+    """The narrowest bounds that it fits into, by its own nature."""
+    all_inside = [(value, False), *inside(value)]
+    objects = [each for each, _ in all_inside if isinstance(each, dict)]
+    written = [len(json.dumps(key, ensure_ascii=False).encode()) - 2 for each in objects for key in each]
+    return Bounds(
+        nodes=sum(not has_key or isinstance(each, dict | list) for each, has_key in all_inside),
+        keys=sum(map(len, objects)),
+        depth=_depth(value),
+        key_bytes=max(written, default=0),
+    )
+
+
+def _depth(value: Any) -> int:
+    if not isinstance(value, dict | list):
+        return 0
+    return 1 + max(map(_depth, value.values() if isinstance(value, dict) else value), default=0)
+
+
+def refusal(body: bytes, limits: Bounds) -> str | None:
+    try:
+        check_json(body, limits)
+    except Invalid as wrong:
+        return wrong.message
+    return None
+
+
+@settings(max_examples=300, deadline=None)
+@given(value=VALUES, indent=st.none() | st.integers(0, 2), window=st.integers(1, 30))
+def test_exactly_what_a_body_holds_is_counted(value: Any, indent: int | None, window: int) -> None:
+    body = json.dumps(value, indent=indent, ensure_ascii=False).encode(errors="surrogatepass")
+    fits = measured(value)
+    before, bounds.WINDOW = bounds.WINDOW, window
+    try:
+        assert refusal(body, fits) is None
+        for name, sentence in (("nodes", NODES), ("keys", KEYS), ("depth", DEPTH), ("key_bytes", LONG)):
+            least = getattr(fits, name)
+            if least > 0:
+                narrower = Bounds(**{**_as_dict(fits), name: least - 1})
+                told = refusal(body, narrower)
+                # Of texts that are too many it is not known what they are.
+                assert told == sentence.format(least - 1) or (name == "nodes" and told), name
+    finally:
+        bounds.WINDOW = before
+
+
+def _as_dict(limits: Bounds) -> dict[str, int]:
+    return {name: getattr(limits, name) for name in ("nodes", "keys", "depth", "key_bytes")}
+
+
+HOSTILE: dict[str, tuple[bytes, str]] = {
+    "a million empty recipients": (b'{"recipients":[' + b"{}," * 999_999 + b"{}]}", NODES.format(100_000)),
+    "nine million numbers": (b"[" + b"1," * 8_999_999 + b"1]", NODES.format(100_000)),
+    "a million texts": (b"[" + b'"",' * 999_999 + b'""]', NODES.format(100_000)),
+    "a key of ten megabytes": (b'{"' + b"k" * 10_000_000 + b'":1}', LONG.format(1_000)),
+    "a key of escapes": (b'{"' + b"\\u0041" * 1_000_000 + b'" :1}', LONG.format(1_000)),
+    "a key of spaces": (b'{"' + b" " * 1_000_000 + b'"' + b" " * 1_000_000 + b":1}", LONG.format(1_000)),
+    "half a million keys": (
+        b"{" + b",".join(b'"k%d":1' % n for n in range(500_000)) + b"}",
+        KEYS.format(200_000),
+    ),
+    "a million levels": (b"[" * 1_000_000 + b"]" * 1_000_000, DEPTH.format(32)),
+    "a million objects in each other": (b'{"a":' * 1_000_000 + b"1" + b"}" * 1_000_000, DEPTH.format(32)),
+    "nothing but texts": (b'""' * 5_000_000, KEYS.format(200_000)),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_of_a_body_that_holds_too_much_nothing_is_built(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Untouched:
+        def decode(self, text: str) -> Any:
+            raise AssertionError(f"{name} was parsed")
+
+    monkeypatch.setattr(exact_json, "_decoder", Untouched())
+    body, told = HOSTILE[name]
+    with pytest.raises(Invalid) as refused:
+        exact_json.read(body, bounds=bounds.BOUNDS)
+    assert refused.value.fields == {"body": [told]}
+
+
+def test_no_more_is_looked_at_than_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[int] = []
+    look = bounds._Scan.look
+
+    def counting(self: bounds._Scan, window: bytes) -> None:
+        looked.append(len(window))
+        look(self, window)
+
+    monkeypatch.setattr(bounds._Scan, "look", counting)
+    for body in (b"[" + b"1," * 8_999_999 + b"1]", b"]" * 18_000_000):
+        refusal(body, bounds.BOUNDS)
+        assert sum(looked) < 600_000
+        looked.clear()
+
+
+def test_five_thousand_recipients_with_every_field_pass() -> None:
+    person = {f"field{n}": "x" * 20 for n in range(23)}
+    body = json.dumps({"recipients": [person] * 5_000, "message": "Hello"}).encode()
+    assert len(exact_json.read(body, bounds=bounds.BOUNDS)["recipients"]) == 5_000
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"nonsense", b"]]]", b'{"a', b'{"a":\\"', b"\\", b'"\\', b":::", b"\xff"]
+)
+def test_what_is_no_json_is_left_to_the_parser(body: bytes) -> None:
+    assert refusal(body, bounds.BOUNDS) is None
+    with pytest.raises(exact_json.NotJson):
+        exact_json.read(body, bounds=bounds.BOUNDS)
+
+
+def test_a_form_is_counted_before_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert read_form(b"a=1&b=%C3%A4&b=", fields=3) == [("a", "1"), ("b", "ä"), ("b", "")]
+    monkeypatch.setattr(bounds, "parse_qsl", None)
+    for body, told in (
+        (b"&".join([b"a=1"] * 1_000_000), "The form has more than 3 fields: send 3 at most."),
+        (b"k" * 1_001 + b"=1", "A field's name has more than 1,000 bytes: use a shorter one."),
+    ):
+        with pytest.raises(Invalid) as refused:
+            read_form(body, fields=3)
+        assert refused.value.fields == {"body": [told]}
+
+
+def test_unknown_keys_have_a_bound() -> None:
+    names = {f"k{n}" for n in range(1_000)}
+    assert check_unknown(names, bounds.BOUNDS) == names
+    with pytest.raises(Invalid, match="more than 1,000 different keys that mean nothing here"):
+        check_unknown(names | {"one more"}, bounds.BOUNDS)
