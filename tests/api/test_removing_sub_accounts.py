@@ -106,7 +106,7 @@ def test_not_while_an_order_of_it_is_held_back_in_either_mode(
     assert owner.get(f"/sub-accounts/{branch}").status_code == 200
 
 
-@pytest.mark.parametrize("status", ["processing", "printing", "fulfilled", "cancelled", "error"])
+@pytest.mark.parametrize("status", ["processing", "printing", "mailed", "fulfilled", "cancelled", "error"])
 def test_orders_that_nobody_can_hold_back_do_not_keep_it(
     owner: Account, parts: Parts, branch: int, status: str
 ) -> None:

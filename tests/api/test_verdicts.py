@@ -70,7 +70,7 @@ def test_a_released_order_is_printed(owner: Account, operator: Account, parts: P
     assert kept_verdicts(parts) == [(order_id, "released", "It reads well all the same.", [why])]
     do_due_jobs(parts)
     carry_on(parts, clock, seconds=5)
-    assert owner.get(f"/orders/{order_id}").json()["status"] in ("Printing", "Fulfilled")
+    assert owner.get(f"/orders/{order_id}").json()["status"] in ("Printing", "Mailed", "Fulfilled")
     with parts.db.work() as tx:
         of_order = facts.c.order_id == order_id, facts.c.item_id.is_(None)
         told = [row.current for row in tx.execute(sa.select(facts).where(*of_order).order_by(facts.c.id))]

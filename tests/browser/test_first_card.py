@@ -102,7 +102,7 @@ def watches_it_arrive(page: Page) -> None:
     with looked_at(page):
         expect(figure(page, "Delivered")).to_contain_text("100% of those mailed")
         history = page.get_by_role("region", name="History").get_by_role("listitem")
-        expect(history).to_contain_text(["Reviewing", "Processing", "Printing", "Fulfilled"])
+        expect(history).to_contain_text(["Reviewing", "Processing", "Printing", "Mailed", "Fulfilled"])
         expect(page.get_by_text(IN_REVIEW)).to_have_count(0)
         expect(page.get_by_role("link", name="Cancel the order")).to_have_count(0)
 

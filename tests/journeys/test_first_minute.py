@@ -59,7 +59,8 @@ ORDER_CHAIN = [
     (None, "reviewing"),
     ("reviewing", "processing"),
     ("processing", "printing"),
-    ("printing", "fulfilled"),
+    ("printing", "mailed"),
+    ("mailed", "fulfilled"),
 ]
 ITEM_CHAIN = [
     ("order_item.status_update", None, "Processing"),

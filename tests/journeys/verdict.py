@@ -8,7 +8,7 @@ from office import Office
 
 ITEM_WAY = ["Processing", "Printed", "In Transit", "In Local Area", "Processed for Delivery", "Delivered"]
 UNTOLD = "select count(*) from facts f where not exists (select 1 from deliveries d where d.fact_id = f.id)"
-ORDER_WAY = ["reviewing", "processing", "printing", "fulfilled"]
+ORDER_WAY = ["reviewing", "processing", "printing", "mailed", "fulfilled"]
 
 
 def assert_all_happened_once(

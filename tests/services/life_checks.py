@@ -78,8 +78,11 @@ def check_each_other(rows: Rows) -> None:
 
 
 def _check_pieces(rows: Rows, model: Model) -> None:
-    found = {item.id: (item.status, item.is_over, item.delivery_inferred) for item in rows.items.values()}
-    wanted = {p.id: (p.status.value, p.is_over, p.is_inferred) for p in model.pieces.values()}
+    found = {
+        item.id: (item.status, item.is_mailed, item.is_over, item.delivery_inferred)
+        for item in rows.items.values()
+    }
+    wanted = {p.id: (p.status.value, p.is_mailed, p.is_over, p.is_inferred) for p in model.pieces.values()}
     assert found == wanted, _difference(found, wanted)
     for item in rows.items.values():
         assert (item.delivery_date is not None) == (item.status == S.DELIVERED)
@@ -101,8 +104,19 @@ def _check_counts(rows: Rows, order: Row) -> None:
     counted = Counter(item.status for item in pieces)
     assert {s: order._mapping[f"n_{s.tally}"] for s in S} == {s: counted[s] for s in S}
     assert (order.recipient_count, order.n_over) == (len(pieces), sum(item.is_over for item in pieces))
+    assert order.n_mailed == sum(item.is_mailed for item in pieces)
     failed = [f for f in rows.facts if f.order_id == order.id and f.item_id and f.current == S.FAILED]
     assert order.n_lost == sum(_was_mailed(fact) for fact in failed)
+    _check_mailed(order, pieces)
+
+
+def _check_mailed(order: Row, pieces: Sequence[Row]) -> None:
+    """Mailed exactly while the carrier has all that it will get, and not all of it has ended."""
+    for item in pieces:
+        assert item.is_mailed or item.status in (S.PROCESSING, S.PRINTED, S.FAILED)
+    if order.status in (OrderStatus.PROCESSING, OrderStatus.PRINTING, OrderStatus.MAILED):
+        waiting = [item for item in pieces if not item.is_mailed and item.status != S.FAILED]
+        assert (order.status == OrderStatus.MAILED) == (not waiting)
 
 
 def _was_mailed(fact: Row) -> bool:

@@ -173,6 +173,7 @@ class Ground(RuleBasedStateMachine):
             assert not piece.is_over or row.is_over
             piece.status = ItemStatus(row.status)
             piece.is_over, piece.is_inferred = row.is_over, row.delivery_inferred
+            piece.is_mailed = row.is_mailed
 
 
 def _pick(which: int, things: Sequence[Stands], statuses: Sequence[str]) -> Stands:

@@ -12,6 +12,7 @@ from quillpost.orders.rules import ENDS, FOLLOWS, ItemStatus, OrderStatus
 S = ItemStatus
 HOME = "US"
 UNDER_WAY = (S.PRINTED, S.IN_TRANSIT, S.IN_LOCAL_AREA, S.PROCESSED_FOR_DELIVERY, S.RE_ROUTED)
+MADE = (OrderStatus.PROCESSING, OrderStatus.PRINTING, OrderStatus.MAILED)
 NOT_YET_MAILED = (S.PROCESSING, S.PRINTED)
 
 
@@ -26,6 +27,8 @@ class Piece:
     fits: bool = True
     is_over: bool = False
     is_inferred: bool = False
+    is_mailed: bool = False
+    """The carrier has it, or had it."""
 
     @property
     def has_ended(self) -> bool:
@@ -36,13 +39,25 @@ class Piece:
         is_corrected = self.is_inferred and to is S.RETURNED_TO_SENDER
         if self.is_over or not (to in FOLLOWS[self.status] or is_corrected):
             return
+        if self.country != HOME and to not in (S.PRINTED, S.FAILED):
+            return
+        self.is_mailed = self.is_mailed if to is S.FAILED else to is not S.PRINTED
         self.status, self.is_inferred = to, inferred
-        self.is_over = to is S.PRINTED and self.country != HOME
+
+    def hand_over(self) -> None:
+        """The carrier has it; abroad nobody sees it again."""
+        if self.status is S.PRINTED and not self.is_mailed:
+            self.is_mailed, self.is_over = True, self.country != HOME
+
+    def print_again(self) -> None:
+        """It was not mailed after all."""
+        if self.status is S.PRINTED:
+            self.is_mailed = self.is_over = False
 
     def spoil(self) -> None:
         """What never left the printer can still spoil, for abroad too; nothing that the carrier has seen."""
         if self.status is S.PRINTED:
-            self.is_over = False
+            self.is_over = self.is_mailed = False
         if self.status in (S.PROCESSING, S.PRINTED):
             self.move(S.FAILED)
 
@@ -59,6 +74,7 @@ class Piece:
             return
         if self.status is S.PROCESSING:
             self.move(S.PRINTED)
+        self.hand_over()
         if self.is_inferred and target is S.DELIVERED:
             self.is_inferred = False
         self.move(target)
@@ -77,6 +93,12 @@ class Order:
     @property
     def has_ended(self) -> bool:
         return all(piece.has_ended for piece in self.pieces)
+
+    @property
+    def is_mailed(self) -> bool:
+        """Every piece that will be mailed is with the carrier."""
+        waiting = [piece for piece in self.pieces if not piece.is_mailed and piece.status is not S.FAILED]
+        return not waiting and any(piece.is_mailed for piece in self.pieces)
 
     @property
     def is_doubtful(self) -> bool:
@@ -144,6 +166,8 @@ class Batch:
                 edition.piece.move(S.PRINTED)
         if mailed and self.status == "printed":
             self.status = "mailed"
+            for edition in self.counting:
+                edition.piece.hand_over()
 
     def again(self, positions: Iterable[int]) -> list[Edition]:
         """Those of these places that can be printed again."""
@@ -180,11 +204,26 @@ class Model:
         inside = {edition.piece for edition in batch.editions}
         return [order for order in self.orders.values() if inside & set(order.pieces)]
 
-    def close_ended_orders(self) -> None:
-        """An order that is being made is fulfilled when every piece of it has come to an end."""
+    def advance_orders(self) -> None:
+        """An order that is being made is mailed when the carrier has its pieces, and fulfilled when every one
+        of them has come to an end."""
         for order in self.orders.values():
-            if order.status in (OrderStatus.PROCESSING, OrderStatus.PRINTING) and order.has_ended:
+            if order.status in (OrderStatus.PROCESSING, OrderStatus.PRINTING) and order.is_mailed:
+                order.status = OrderStatus.MAILED
+            if order.status in MADE and order.has_ended:
                 order.status = OrderStatus.FULFILLED
+
+    def order_of(self, piece: Piece) -> Order:
+        return next(order for order in self.orders.values() if piece in order.pieces)
+
+    def print_again(self, piece: Piece) -> None:
+        """What has ended is not taken up again."""
+        order = self.order_of(piece)
+        if order.status is OrderStatus.FULFILLED:
+            return
+        piece.print_again()
+        if order.status is OrderStatus.MAILED and not order.is_mailed:
+            order.status = OrderStatus.PRINTING
 
     def claim_for_pooling(self, *, now: datetime) -> list[Piece]:
         """The pieces that the next batches are made of."""

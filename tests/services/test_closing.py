@@ -157,7 +157,7 @@ def test_a_re_routed_piece_that_is_not_seen_again_stays_so_and_its_order_ends(
     clock.advance(days=29)
     close(parts)
     with parts.db.work() as tx:
-        assert order_row(tx, order).status == "processing"
+        assert order_row(tx, order).status == "mailed"
     clock.advance(days=1)
     close(parts)
     close(parts)

@@ -109,15 +109,16 @@ def test_a_spoiled_piece_fails_and_its_money_returns(
 
 
 def test_what_was_printed_for_abroad_can_still_spoil(parts: Parts, clock: Clock, owner: Caller) -> None:
-    """Its way was over with the printing; what never left the printer is given back all the same."""
+    """Its way was over with the mailing; what never left the printer is given back all the same."""
     abroad = person(address="3 Rue Haute", city="Paris", province=None, postal_code="75001", country="FR")
     batch_id = handed_batch(parts, clock, owner, [abroad])
     with parts.db.work() as tx:
         [order] = store.batch_orders(tx, batch_id)
         piece = store.batch_items(tx, batch_id)[1].id
-    take(parts, batch_id, printed_at=clock.now())
-    with parts.db.work() as tx:
-        assert (order_row(tx, order).status, order_row(tx, order).n_over) == ("fulfilled", 1)
+    for said, stands in (("printed_at", ("printing", 0)), ("mailed_at", ("fulfilled", 1))):
+        take(parts, batch_id, **{said: clock.now()})
+        with parts.db.work() as tx:
+            assert (order_row(tx, order).status, order_row(tx, order).n_over) == stands
     for _ in range(2):
         take(parts, batch_id, spoiled={piece: "Torn"})
     assert statuses(parts, batch_id) == ["Failed"]

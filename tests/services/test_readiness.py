@@ -13,6 +13,7 @@ from quillpost.accounts.rules import Caller
 from quillpost.audience.rules import NO_PRICE
 from quillpost.database.tables import items, prices
 from quillpost.fulfilment.readiness import price_gaps
+from quillpost.orders.mailed_pieces import Mailing
 from quillpost.orders.materialising import materialise
 from quillpost.orders.moves import Move, move_items
 from quillpost.orders.records import Order
@@ -147,17 +148,22 @@ def test_a_piece_to_abroad_carries_no_barcode(build: Build, clock: Clock) -> Non
     assert (len(home.tracking), abroad.tracking) == (20, None)
 
 
-def test_an_order_to_abroad_is_fulfilled_once_it_is_printed(parts: Parts, owner: Caller) -> None:
+MAIL = Mailing("select unnest(cast(:pieces as bigint[])) as item_id")
+
+
+def test_an_order_to_abroad_is_fulfilled_once_it_is_mailed(parts: Parts, owner: Caller) -> None:
     order = place(parts, owner, [CANADA, CANADA | {"address": "2 Rideau St"}])
     end_review(parts, order)
     with parts.db.work() as tx:
         first, second = item_ids(tx, order)
+        move_items(tx, [Move(first, S.PRINTED), Move(second, S.PRINTED)], now=parts.clock())
+        assert (order_row(tx, order).status, order_row(tx, order).n_over) == ("processing", 0)
         for piece, status, over in ((first, "processing", 1), (second, "fulfilled", 2)):
-            move_items(tx, [Move(piece, S.PRINTED)], now=parts.clock())
+            MAIL.run(tx, {"pieces": [piece]}, now=parts.clock())
             row = order_row(tx, order)
-            assert (row.status, row.n_over, row.n_printed) == (status, over, over)
+            assert (row.status, row.n_over, row.n_mailed, row.n_printed) == (status, over, over, 2)
         told = [fact.current for fact in fact_rows(tx, order) if fact.kind == "order.status"]
-        assert told[-1] == "fulfilled"
+        assert told[-2:] == ["mailed", "fulfilled"]
 
 
 @pytest.mark.parametrize("later", [S.IN_TRANSIT, S.DELIVERED, S.RETURNED_TO_SENDER])
@@ -169,11 +175,13 @@ def test_tracking_of_a_piece_to_abroad_stops_at_printed(
     with parts.db.work() as tx:
         [piece] = item_ids(tx, order)
         move_items(tx, [Move(piece, S.PRINTED)], now=parts.clock())
-        before = order_row(tx, order)
-        move_items(tx, [Move(piece, later, on=parts.clock().date())], now=parts.clock())
-        [item] = item_rows(tx, order)
-        assert (item.status, item.is_over, item.delivery_date) == ("Printed", True, None)
-        assert order_row(tx, order) == before
+        for is_over in (False, True):
+            before = order_row(tx, order)
+            move_items(tx, [Move(piece, later, on=parts.clock().date())], now=parts.clock())
+            [item] = item_rows(tx, order)
+            assert (item.status, item.is_over, item.delivery_date) == ("Printed", is_over, None)
+            assert order_row(tx, order) == before
+            MAIL.run(tx, {"pieces": [piece]}, now=parts.clock())
 
 
 def test_an_order_to_both_ends_with_its_last_piece_at_home(parts: Parts, owner: Caller) -> None:
@@ -183,5 +191,7 @@ def test_an_order_to_both_ends_with_its_last_piece_at_home(parts: Parts, owner: 
         home, abroad = item_ids(tx, order)
         move_items(tx, [Move(home, S.PRINTED), Move(abroad, S.PRINTED)], now=parts.clock())
         assert order_row(tx, order).status == "processing"
+        MAIL.run(tx, {"pieces": [home, abroad]}, now=parts.clock())
+        assert order_row(tx, order).status == "mailed"
         move_items(tx, [Move(home, S.DELIVERED, on=parts.clock().date())], now=parts.clock())
         assert order_row(tx, order).status == "fulfilled"

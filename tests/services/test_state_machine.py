@@ -281,6 +281,7 @@ class Life(Ground):
             )
         for edition in again:
             edition.is_superseded = True
+            self.model.print_again(edition.piece)
         self.take_in([edition.piece for edition in again], reprint_of=batch.id)
 
     # The carrier
@@ -331,7 +332,7 @@ class Life(Ground):
 
     @invariant()
     def all_agrees(self) -> None:
-        self.model.close_ended_orders()
+        self.model.advance_orders()
         check(Rows.read(self.parts.db), self.model)
 
 

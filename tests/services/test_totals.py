@@ -140,7 +140,7 @@ class Office:
 
     def made(self) -> set[int]:
         """Orders that are being made."""
-        return {row.id for row in self.rows(orders) if row.status in ("processing", "printing")}
+        return {row.id for row in self.rows(orders) if row.status in ("processing", "printing", "mailed")}
 
     def pieces(self, which: int) -> list[int]:
         return [row.id for row in self.rows(items) if row.order_id == self.order(which)]

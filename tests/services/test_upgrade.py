@@ -226,10 +226,15 @@ def statuses(rows: Rows, orders: dict[str, int]) -> dict[str, str]:
 def test_an_upgrade_moves_what_the_new_release_counts_otherwise(orders: dict[str, int], parts: Parts) -> None:
     rows = Rows.read(parts.db)
     check_each_other(rows)
-    # An order that had nothing left but pieces for abroad is fulfilled, and its sender is told.
-    assert statuses(rows, orders) == {what: how[0] for what, how in OLD.items()} | {"all abroad": "fulfilled"}
+    # An order that had nothing left but pieces for abroad is fulfilled, one whose pieces all lie in batches
+    # that the carrier has is mailed, and their senders are told.
+    moved = {"all abroad": "fulfilled", "mailed": "mailed"}
+    assert statuses(rows, orders) == {what: how[0] for what, how in OLD.items()} | moved
     with parts.db.work() as tx:
-        assert tx.execute(sa.text("select count(*) from fact_queue")).scalar_one() == 1
+        queued = tx.execute(sa.text("select fact_id from fact_queue")).scalars().all()
+    assert {(f.order_id, f.previous, f.current) for f in rows.facts if f.id in queued} == {
+        (orders[what], "printing", status) for what, status in moved.items()
+    }
     # What was composed has files that nobody knows the digests of: it is composed again.
     assert Counter(batch.status for batch in rows.batches.values()) == Counter(
         new=2, handed=1, printed=1, mailed=3

@@ -11,6 +11,7 @@ from pressing import pool, print_rows
 from makers import people
 from quillpost.accounts.rules import Caller
 from quillpost.database.press_tables import batches, carrier_scans
+from quillpost.fulfilment.print_room import MARK_MAILED
 from quillpost.orders.moves import Move, move_items
 from quillpost.orders.records import Order
 from quillpost.orders.rules import ItemStatus
@@ -37,6 +38,8 @@ def mail(parts: Parts, order: Order) -> list[int]:
         gone = {"status": "mailed", "handed_at": now, "mailed_at": now}
         tx.execute(sa.update(batches).where(batches.c.id.in_(made)).values(**gone))
         move_items(tx, [Move(piece.id, ItemStatus.PRINTED) for piece in item_rows(tx, order)], now=now)
+        for batch_id in made:
+            MARK_MAILED.run(tx, {"batch": batch_id}, now=now)
     return made
 
 

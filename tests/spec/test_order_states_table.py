@@ -22,6 +22,7 @@ ORDER_STATUSES = [
     ("reviewing",    "Reviewing",   True),
     ("processing",   "Processing",  False),
     ("printing",     "Printing",    False),
+    ("mailed",       "Mailed",      False),
     ("fulfilled",    "Fulfilled",   False),
     ("cancelled",    "Cancelled",   False),
     ("paused",       "Paused",      True),

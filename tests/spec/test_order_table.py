@@ -54,7 +54,7 @@ TABLE: list[tuple[str, Test]] = [
     ("total_estimated_recipients",   integer),
     ("total_recipients",             integer),
     ("recipient_count",              integer),
-    ("status",                       one_of("Reviewing", "Printing", "Fulfilled", "Cancelled")),
+    ("status",                       one_of("Reviewing", "Printing", "Mailed", "Fulfilled", "Cancelled")),
     ("method",                       one_of("api")),
     ("cancellable",                  one_of(True, False)),
     ("total_scans",                  integer),

@@ -58,7 +58,8 @@ _TELL_APART = sa.text(
 )
 _UNDER_WAY_TO = sa.text(
     """update orders set mailing_list_ids = array_replace(mailing_list_ids, :source, :target)
-        where status in ('processing', 'printing') and mailing_list_ids @> array[cast(:source as bigint)]"""
+        where status in ('processing', 'printing', 'mailed')
+          and mailing_list_ids @> array[cast(:source as bigint)]"""
 )
 
 _COUNTS_TOGETHER = sa.text(

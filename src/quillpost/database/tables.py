@@ -245,6 +245,7 @@ orders = sa.Table(
     *maybe("giftcard_amount", kind=Int),
     *maybe("landing_page_url"),
     column("gift_total", Big),
+    column("n_mailed", Int),
 )
 
 stored_sends = sa.Table(
@@ -291,6 +292,7 @@ items = sa.Table(
     *maybe("address_rules", kind=Int),
     column("gift_cents", Int),
     *maybe("giftcard_brand"),
+    column("is_mailed", Flag),
 )
 
 facts = sa.Table(

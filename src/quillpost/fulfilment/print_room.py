@@ -18,6 +18,7 @@ from quillpost.fulfilment.steps import COMPOSE, HAND_OVER, NEXT_STEP, POOL, book
 from quillpost.fulfilment.store import Batch
 from quillpost.kit.errors import Conflict, Refused
 from quillpost.kit.tokens import hide_secrets
+from quillpost.orders.mailed_pieces import Mailing, Retrieval
 from quillpost.orders.moves import Moves
 from quillpost.ports import PrintProgress, World
 
@@ -63,6 +64,8 @@ MARK_SPOILED = Moves(
      where p.batch_id = :batch and not p.superseded and i.status in ('Processing', 'Printed')
     """
 )
+MARK_MAILED = Mailing("select item_id from prints where batch_id = :batch and not superseded")
+TAKE_BACK = Retrieval("select item_id from prints where batch_id = :batch")
 VOID = sa.text("update batches set void_count = void_count + :pieces where id = :batch")
 
 # A claim that is printed again is not forgotten meanwhile: see privacy/retention.py.
@@ -190,8 +193,9 @@ def take(tx: Tx, batch: Batch, progress: PrintProgress, *, now: datetime) -> int
     if mailed_at is not None and store.swap_batch(
         tx, batch.id, expected="printed", to="mailed", now=mailed_at
     ):
+        pieces = MARK_MAILED.run(tx, {"batch": batch.id}, now=now)
         jobs.wake(tx, TRACK, at=now)
-        log.info("batch.mailed", batch=batch.id)
+        log.info("batch.mailed", batch=batch.id, pieces=pieces)
     return failed
 
 
@@ -241,6 +245,7 @@ def reprint(
                 "None of these pieces can be printed again: each is in the mail, has ended, or was"
                 " reprinted already."
             )
+        TAKE_BACK.run(tx, {"batch": made.batch_id}, now=now)
         book(tx, COMPOSE, made.batch_id, is_urgent=True)
         noted(tx)
     log.info("batch.reprinted", batch=batch_id, anew=made.batch_id, pieces=made.pieces, reason=reason)

@@ -17,7 +17,8 @@ from quillpost.fulfilment.press import Press
 from quillpost.fulfilment.readiness import price_gaps
 from quillpost.fulfilment.rules import UNDELIVERABLE_NAME, next_cutoff
 from quillpost.fulfilment.steps import POOL
-from quillpost.orders.moves import Move, close_ended_orders, move_items
+from quillpost.orders.moves import Move, move_items
+from quillpost.orders.order_steps import advance_orders
 from quillpost.orders.rejudged_pieces import judge_before_mailing
 from quillpost.orders.rules import ItemStatus, OrderStatus
 from quillpost.orders.service import SWEEP
@@ -100,7 +101,7 @@ def let_go(
         .values(pool_at=sa.func.greatest(orders.c.due_at, sa.case((orders.c.rush, now), else_=pools_at)))
     )
     jobs.wake(tx, POOL, at=pools_at)
-    close_ended_orders(tx, taken, now=now)
+    advance_orders(tx, taken, now=now)
     return taken
 
 

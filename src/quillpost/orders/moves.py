@@ -10,10 +10,11 @@ from datetime import date, datetime
 
 import sqlalchemy as sa
 
-from quillpost import events
 from quillpost.database import Tx
 from quillpost.giftcards import voiding
-from quillpost.orders.rules import ENDS, FOLLOWS, ItemStatus
+from quillpost.orders.order_steps import advance_orders
+from quillpost.orders.rules import FOLLOWS, ItemStatus
+from quillpost.orders.turns import take_turns_of
 from quillpost.postal.judging import HOME
 
 
@@ -38,18 +39,6 @@ WAS_MAILED = "(previous not in ('Processing', 'Printed') or seen_at is not null)
 _COUNTS = ",\n".join(f"n_{s.tally} = o.n_{s.tally} + d.{s.tally}" for s in ItemStatus)
 
 
-def _turns(source: str) -> sa.TextClause:
-    """Orders before items, and in the order of their ids: whoever holds one never waits for a lower one."""
-    return sa.text(
-        f"""
-        with wanted as ({source})
-        select id from orders
-         where id in (select i.order_id from items i join wanted w on w.item_id = i.id)
-         order by id for no key update
-        """
-    )
-
-
 class Moves:
     """A statement that moves the items of a source, which it names by its columns:
 
@@ -59,7 +48,7 @@ class Moves:
     """
 
     def __init__(self, source: str) -> None:
-        self._take_turns = _turns(source)
+        self._take_turns = take_turns_of(source)
         self._move = sa.text(_MOVE.replace("{source}", source))
 
     def run(self, tx: Tx, values: Mapping[str, object], *, now: datetime) -> int:
@@ -69,12 +58,13 @@ class Moves:
         # Whoever the piece was for will never have it: its card is worth the sender's money again.
         if lost := [item_id for row in touched for item_id in row.lost_cards or ()]:
             voiding.void(tx, lost, why=voiding.PIECE_FAILED, now=now)
-        close_ended_orders(tx, [row.order_id for row in touched], now=now)
+        advance_orders(tx, [row.order_id for row in touched], now=now)
         return sum(row.moved for row in touched)
 
 
-# What goes abroad is tracked to the press and no further: there its way is over. What the printer says to be
-# spoiled after all has failed, wherever it should have gone.
+# What goes abroad is tracked to the press and no further; it is over once it is mailed (mailed_pieces.py).
+# What the printer says to be spoiled after all has failed, wherever it should have gone; it was not mailed,
+# whatever was said before.
 _MOVE = f"""
     with wanted as ({{source}}),
     moved as (
@@ -82,17 +72,23 @@ _MOVE = f"""
            set status = w.target,
                delivery_date = case when w.target = 'Delivered' then w.day end,
                delivery_inferred = w.target = 'Delivered' and w.inferred,
-               is_over = w.target = 'Printed' and i.country <> '{HOME}',
+               is_over = false,
+               is_mailed = case w.target
+                   when 'Printed' then false
+                   when 'Failed' then was.status not in ('Processing', 'Printed') or w.seen_at is not null
+                   else true end,
                failure = case when w.target in ('Failed', 'Returned to Sender')
                               then coalesce(w.reason, i.failure) else i.failure end,
                updated_at = :now
           from wanted w join items was on was.id = w.item_id
          where i.id = was.id and i.status = was.status
            and (not was.is_over or was.status = 'Printed' and w.target = 'Failed')
+           and (i.country = '{HOME}' or w.target in ('Printed', 'Failed'))
            and (was.status || '>' || w.target in ({_ALLOWED})
                 or was.delivery_inferred and w.target = 'Returned to Sender')
         returning i.id, i.account_id, i.sub_account_id, i.mode, i.order_id, i.price_cents, i.scans,
                   i.is_over::integer - was.is_over::integer as over,
+                  i.is_mailed::integer - was.is_mailed::integer as mailed,
                   case when i.giftcard_brand is null then i.gift_cents else 0 end as gift_held,
                   i.giftcard_brand is not null as has_card,
                   was.status as previous, i.status as current, w.seen_at, w.place, w.reason, w.inferred),
@@ -121,7 +117,7 @@ _MOVE = f"""
          group by account_id, sub_account_id, mode, order_id, kind
         having sum(price_cents + case kind when 'release' then gift_held else 0 end) > 0),
     changed as (
-        select order_id, count(*) as moved, sum(over) as over, {_DELTAS},
+        select order_id, count(*) as moved, sum(over) as over, sum(mailed) as mailed, {_DELTAS},
                count(*) filter (where current = 'Failed' and {WAS_MAILED}) as lost_in_mail,
                coalesce(sum(price_cents) filter (where current = 'Failed'), 0) as lost,
                coalesce(sum(gift_held) filter (where current = 'Failed'), 0) as not_given,
@@ -129,7 +125,8 @@ _MOVE = f"""
           from moved group by order_id),
     counted as (
         update orders o
-           set {_COUNTS}, n_over = o.n_over + d.over, n_lost = o.n_lost + d.lost_in_mail,
+           set {_COUNTS}, n_over = o.n_over + d.over, n_mailed = o.n_mailed + d.mailed,
+               n_lost = o.n_lost + d.lost_in_mail,
                order_total = o.order_total - d.lost, gift_total = o.gift_total - d.not_given,
                updated_at = :now
           from changed d
@@ -143,14 +140,14 @@ class Stays:
     nobody will see them again."""
 
     def __init__(self, source: str) -> None:
-        self._take_turns = _turns(source)
+        self._take_turns = take_turns_of(source)
         self._end = sa.text(_END.replace("{source}", source))
 
     def run(self, tx: Tx, values: Mapping[str, object], *, now: datetime) -> int:
         """How many have ended, and with them perhaps their orders."""
         tx.execute(self._take_turns, {**values, "now": now})
         touched = {row.order_id: row.ended for row in tx.execute(self._end, {**values, "now": now})}
-        close_ended_orders(tx, list(touched), now=now)
+        advance_orders(tx, list(touched), now=now)
         return sum(touched.values())
 
 
@@ -176,17 +173,6 @@ LISTED = Moves(
     """
 )
 
-CLOSE = sa.text(
-    f"""
-    update orders o set status = 'fulfilled', hold_reasons = '{{}}', updated_at = :now
-      from orders was
-     where o.id = any(:orders) and was.id = o.id and o.status = was.status
-       and o.status in ('processing', 'printing')
-       and o.recipient_count = {" + ".join(f"o.n_{end.tally}" for end in ENDS)} + o.n_over
-    returning o.id, was.status as previous
-    """
-)
-
 
 def move_items(tx: Tx, moves: Sequence[Move], *, now: datetime) -> None:
     """Move each item that may so move, and end the orders whose last piece has ended."""
@@ -198,13 +184,3 @@ def move_items(tx: Tx, moves: Sequence[Move], *, now: datetime) -> None:
             "reasons": [move.why for move in moves],
         }
         LISTED.run(tx, wanted, now=now)
-
-
-def close_ended_orders(tx: Tx, order_ids: Sequence[int], *, now: datetime) -> None:
-    """An order is fulfilled when each of its pieces has come to an end; it waits for nothing any more."""
-    if not order_ids:
-        return
-    closed = tx.execute(CLOSE, {"orders": list(order_ids), "now": now}).all()
-    for previous in {row.previous for row in closed}:
-        ids = [row.id for row in closed if row.previous == previous]
-        events.order_status_changed(tx, ids, previous=previous, now=now)

@@ -62,6 +62,8 @@ class Order:
     tally: dict[ItemStatus, int]
     n_lost: int
     """Of those that failed, how many the mail had."""
+    n_mailed: int
+    """Pieces that the carrier has, or had: handed to it, or seen by it."""
     total_scans: int
     multi_scans: int
     warnings: list[str]

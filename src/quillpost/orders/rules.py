@@ -8,6 +8,7 @@ class OrderStatus(StrEnum):
     REVIEWING = "reviewing"
     PROCESSING = "processing"
     PRINTING = "printing"
+    MAILED = "mailed"
     FULFILLED = "fulfilled"
     CANCELLED = "cancelled"
     PAUSED = "paused"

@@ -15,6 +15,7 @@ import structlog
 
 from quillpost import jobs
 from quillpost.database import Database
+from quillpost.orders.mailed_pieces import Mailing
 from quillpost.orders.moves import Moves
 from quillpost.orders.rules import ItemStatus
 from quillpost.ports import CarrierDown, CarrierFeed, FileBarred, FileMissing, TooMuch, World
@@ -41,6 +42,8 @@ PRINTED = Moves(
       from scan_steps where previous = 'Processing' group by item_id
     """
 )
+# And it was handed over, even if nobody has said so: the order is mailed before its piece is on its way.
+MAILED = Mailing("select distinct item_id from scan_steps")
 ROUND = Moves(
     """
     select item_id, target, day, reason, at as seen_at, place, false as inferred
@@ -152,6 +155,8 @@ def ingest(db: Database, scans: Sequence[Scan], *, now: datetime, into: TakenIn 
             outlook = store.plan(tx)
             if outlook.unprinted:
                 PRINTED.run(tx, {}, now=now)
+            if outlook.unmailed:
+                MAILED.run(tx, {}, now=now)
             for number in range(1, outlook.rounds + 1):
                 ROUND.run(tx, {"round": number}, now=now)
             if outlook.inferred:

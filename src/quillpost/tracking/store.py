@@ -91,7 +91,7 @@ TAKE_TURNS = sa.text(
 STEPS = sa.text(
     f"""
     with looked as materialized (
-        select s.*, i.status as previous, i.delivery_inferred, far.rank,
+        select s.*, i.status as previous, i.is_mailed, i.delivery_inferred, far.rank,
                case when i.delivery_inferred then {FAR[ItemStatus.DELIVERED]}
                     when stood.rank > {RE_ROUTED} then 100 else stood.rank end as stood,
                i.status = 'Re-routed' or exists (
@@ -111,6 +111,7 @@ STEPS = sa.text(
                row_number() over (partition by item_id order by at, rank)
           from ahead where rank > greatest(reached, stood))
     select coalesce(bool_or(previous = 'Processing'), false) as unprinted,
+           coalesce(bool_or(not is_mailed), false) as unmailed,
            coalesce(bool_or(turns), false) as turns,
            coalesce(bool_or(delivery_inferred), false) as inferred
       from looked
@@ -190,9 +191,11 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """What has to be done beside moving: some were not said to be printed, or some deliveries inferred."""
+    """What has to be done beside moving: some were not said to be printed, or to be handed to the carrier, or
+    some deliveries were inferred."""
 
     unprinted: bool
+    unmailed: bool
     inferred: bool
     rounds: int
 
@@ -216,7 +219,7 @@ def plan(tx: Tx) -> Outlook:
     if looked.turns:
         tx.execute(TURNS)
     driver(tx).execute("analyze scan_steps (item_id, round)")
-    return Outlook(looked.unprinted, looked.inferred, tx.execute(LAST_ROUND).scalar_one())
+    return Outlook(looked.unprinted, looked.unmailed, looked.inferred, tx.execute(LAST_ROUND).scalar_one())
 
 
 def confirm_deliveries(tx: Tx, *, now: datetime) -> None:

@@ -19,8 +19,9 @@ MEANS: Final[Mapping[OrderStatus, str]] = {
     OrderStatus.REVIEWING: "Nothing is printed yet. You can still change or cancel it.",
     OrderStatus.PAUSED: "Somebody looks at it before it is printed. You can still change or cancel it.",
     OrderStatus.PROCESSING: "It is being made ready for the press.",
-    OrderStatus.PRINTING: "It is being printed.",
-    OrderStatus.FULFILLED: "All of it is printed, and with the mail.",
+    OrderStatus.PRINTING: "Your pieces are being printed.",
+    OrderStatus.MAILED: "The mail carrier has all of your pieces.",
+    OrderStatus.FULFILLED: "Every piece was delivered, or has come to another end.",
     OrderStatus.CANCELLED: "It was cancelled before it was printed.",
     OrderStatus.ERROR: "It could not be made.",
 }

@@ -1,0 +1,211 @@
+"""An order is mailed when the carrier has every piece that will be mailed, however that becomes known."""
+
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from typing import Any
+
+import pytest
+from placing import fact_rows, item_rows, open_account, order_row, place
+from pressing import composed_batch, print_rows
+from travelling import ingest, scan
+
+from makers import Clock, people, person
+from quillpost.accounts.rules import Caller
+from quillpost.fulfilment import marking, print_room, production, store
+from quillpost.fulfilment.marking import Spoiled
+from quillpost.orders.records import Order
+from quillpost.parts import Parts
+from quillpost.ports import PrintProgress
+
+ABROAD = person(address="3 Rue Haute", city="Paris", province=None, postal_code="75001", country="FR")
+
+
+@pytest.fixture
+def owner(parts: Parts) -> Caller:
+    return open_account(parts)
+
+
+def with_the_printer(
+    parts: Parts, clock: Clock, who: Caller, whom: list[dict[str, Any]]
+) -> tuple[Order, int]:
+    """An order of these people, and its batch, which a printer has."""
+    batch_id = composed_batch(parts, clock, who, whom)
+    production.hand_over(parts.press, batch_id, now=parts.clock())
+    with parts.db.work() as tx:
+        [order] = store.batch_orders(tx, batch_id)
+    return order, batch_id
+
+
+def hear(parts: Parts, batch_id: int, **progress: Any) -> None:
+    print_room.take_progress(parts.db, batch_id, PrintProgress(**progress), now=parts.clock())
+
+
+def reprint(parts: Parts, batch_id: int, *positions: int) -> int:
+    made = print_room.reprint(
+        parts.db,
+        parts.worlds["test"],
+        batch_id,
+        positions=positions,
+        reason="Jam",
+        now=parts.clock(),
+    )
+    for step in (production.compose, production.hand_over):
+        step(parts.press, made.batch_id, now=parts.clock())
+    return made.batch_id
+
+
+def stands(parts: Parts, order: Order) -> tuple[str, int]:
+    with parts.db.work() as tx:
+        row = order_row(tx, order)
+    return row.status, row.n_mailed
+
+
+def steps(parts: Parts, order: Order) -> list[str]:
+    with parts.db.work() as tx:
+        return [fact.current for fact in fact_rows(tx, order) if fact.item_id is None]
+
+
+def codes(parts: Parts, order: Order) -> list[str]:
+    with parts.db.work() as tx:
+        return [row.tracking for row in print_rows(tx, order) if not row.superseded]
+
+
+@pytest.mark.parametrize("by", ["a person", "the partner"])
+def test_an_order_is_mailed_when_its_batch_is_marked_so(
+    parts: Parts, clock: Clock, owner: Caller, by: str
+) -> None:
+    order, batch_id = with_the_printer(parts, clock, owner, people(2))
+    hear(parts, batch_id, printed_at=clock.now())
+    assert stands(parts, order) == ("printing", 0)
+    for _ in range(2):
+        if by == "a person":
+            marking.mark(parts.db, batch_id, "mailed", now=clock.now())
+        else:
+            hear(parts, batch_id, mailed_at=clock.now())
+    assert stands(parts, order) == ("mailed", 2)
+    assert steps(parts, order) == ["reviewing", "processing", "printing", "mailed"]
+
+
+def test_a_scan_before_the_mark_moves_the_order_first(parts: Parts, clock: Clock, owner: Caller) -> None:
+    """Whoever hears that a piece is out for delivery never hears that its order is printing."""
+    order, batch_id = with_the_printer(parts, clock, owner, [person()])
+    [code] = codes(parts, order)
+    ingest(parts, scan(code, "3a", clock.now()))
+    assert stands(parts, order) == ("mailed", 1)
+    with parts.db.work() as tx:
+        told = [(fact.current, fact.order_status) for fact in fact_rows(tx, order)]
+    assert told[-3:] == [
+        ("Printed", "printing"),
+        ("mailed", "mailed"),
+        ("Processed for Delivery", "mailed"),
+    ]
+    hear(parts, batch_id, mailed_at=clock.now())
+    assert steps(parts, order).count("mailed") == 1
+
+
+def test_an_order_waits_for_its_last_piece(parts: Parts, clock: Clock, owner: Caller) -> None:
+    order, _ = with_the_printer(parts, clock, owner, people(3))
+    first, second, third = codes(parts, order)
+    ingest(parts, scan(first, "4c", clock.now()), scan(second, "1", clock.now()))
+    assert stands(parts, order) == ("printing", 2)
+    ingest(parts, scan(third, "1", clock.now()))
+    assert stands(parts, order) == ("mailed", 3)
+
+
+def test_a_first_scan_that_is_the_delivery_is_told_as_mailed_and_fulfilled(
+    parts: Parts, clock: Clock, owner: Caller
+) -> None:
+    order, _ = with_the_printer(parts, clock, owner, [person()])
+    ingest(parts, scan(codes(parts, order)[0], "4c", clock.now()))
+    assert steps(parts, order)[-3:] == ["printing", "mailed", "fulfilled"]
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_spoiled_piece_does_not_hold_its_order_back(
+    parts: Parts, clock: Clock, owner: Caller, when: str
+) -> None:
+    order, batch_id = with_the_printer(parts, clock, owner, people(2))
+    torn = [Spoiled(position=2, reason="Torn")]
+    if when == "before":
+        marking.mark(parts.db, batch_id, "spoiled", spoiled=torn, now=clock.now())
+        hear(parts, batch_id, mailed_at=clock.now())
+    else:
+        ingest(parts, scan(codes(parts, order)[0], "1", clock.now()))
+        assert stands(parts, order) == ("printing", 1)
+        marking.mark(parts.db, batch_id, "spoiled", spoiled=torn, now=clock.now())
+    assert stands(parts, order) == ("mailed", 1)
+
+
+def test_an_order_of_which_nothing_is_mailed_never_says_so(parts: Parts, clock: Clock, owner: Caller) -> None:
+    order, batch_id = with_the_printer(parts, clock, owner, [person()])
+    marking.mark(parts.db, batch_id, "spoiled", spoiled=[Spoiled(position=1, reason="Torn")], now=clock.now())
+    assert steps(parts, order)[-2:] == ["printing", "fulfilled"]
+
+
+def test_a_piece_that_spoils_after_it_was_said_to_be_mailed_was_not(
+    parts: Parts, clock: Clock, owner: Caller
+) -> None:
+    order, batch_id = with_the_printer(parts, clock, owner, people(2))
+    hear(parts, batch_id, mailed_at=clock.now())
+    marking.mark(parts.db, batch_id, "spoiled", spoiled=[Spoiled(position=1, reason="Torn")], now=clock.now())
+    assert stands(parts, order) == ("mailed", 1)
+
+
+def test_a_reprinted_piece_holds_its_order_back(parts: Parts, clock: Clock, owner: Caller) -> None:
+    order, batch_id = with_the_printer(parts, clock, owner, people(2))
+    hear(parts, batch_id, printed_at=clock.now())
+    again = reprint(parts, batch_id, 2)
+    hear(parts, batch_id, mailed_at=clock.now())
+    assert stands(parts, order) == ("printing", 1)
+    hear(parts, again, mailed_at=clock.now())
+    assert stands(parts, order) == ("mailed", 2)
+
+
+def test_a_mailed_order_is_printing_again_while_a_piece_of_it_is(
+    parts: Parts, clock: Clock, owner: Caller
+) -> None:
+    order, batch_id = with_the_printer(parts, clock, owner, [person(), ABROAD])
+    hear(parts, batch_id, mailed_at=clock.now())
+    again = reprint(parts, batch_id, 1, 2)
+    with parts.db.work() as tx:
+        row = order_row(tx, order)
+        assert (row.status, row.n_mailed, row.n_over) == ("printing", 0, 0)
+        assert [piece.is_mailed for piece in item_rows(tx, order)] == [False, False]
+    hear(parts, again, mailed_at=clock.now())
+    assert stands(parts, order) == ("mailed", 2)
+    assert steps(parts, order)[-4:] == ["printing", "mailed", "printing", "mailed"]
+
+
+def test_an_order_abroad_is_mailed_and_then_fulfilled(parts: Parts, clock: Clock, owner: Caller) -> None:
+    order, batch_id = with_the_printer(parts, clock, owner, [ABROAD])
+    hear(parts, batch_id, printed_at=clock.now())
+    assert stands(parts, order) == ("printing", 0)
+    hear(parts, batch_id, mailed_at=clock.now())
+    assert steps(parts, order)[-2:] == ["mailed", "fulfilled"]
+
+
+def test_what_is_heard_twice_at_once_moves_the_order_once(parts: Parts, clock: Clock, owner: Caller) -> None:
+    order, batch_id = with_the_printer(parts, clock, owner, [person()])
+    [code] = codes(parts, order)
+    start = Barrier(2)
+
+    def scanned() -> None:
+        start.wait()
+        ingest(parts, scan(code, "1", clock.now()))
+
+    def marked() -> None:
+        start.wait()
+        hear(parts, batch_id, mailed_at=clock.now())
+
+    with ThreadPoolExecutor(2) as pool:
+        for done in [pool.submit(scanned), pool.submit(marked)]:
+            done.result()
+    assert stands(parts, order) == ("mailed", 1)
+    assert steps(parts, order).count("mailed") == 1
+
+
+def test_one_batch_moves_every_order_that_it_completes(parts: Parts, clock: Clock, owner: Caller) -> None:
+    order, batch_id = with_the_printer(parts, clock, owner, people(2))
+    other = place(parts, owner, [person(address="77 Pine St")], message="Another")
+    hear(parts, batch_id, mailed_at=clock.now())
+    assert (stands(parts, order), stands(parts, other)) == (("mailed", 2), ("reviewing", 0))
