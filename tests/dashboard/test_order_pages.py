@@ -380,6 +380,7 @@ def test_nobody_sees_or_does_anything_about_the_orders_of_others(house: House) -
         for act in ("cancel", "change", "again", f"items/{piece}/take-back"):
             assert browser.post(f"/orders/{order}/{act}", when="soon").status_code == 404, act
     house.owner.post("/session/switch", mode="live")
-    assert house.owner.get(f"/orders/{order}").status_code == 404
+    assert "This order is in test mode" in house.owner.get(f"/orders/{order}").text
+    assert house.owner.post(f"/orders/{order}/cancel").status_code == 404
     assert house.everything() == before
     assert status_of(house, order) == "Reviewing"

@@ -7,6 +7,7 @@ from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
 from fastapi import APIRouter, FastAPI, Request, Response
+from starlette.concurrency import run_in_threadpool
 
 from quillpost import pages
 from quillpost.accounts.service import tenant
@@ -15,9 +16,10 @@ from quillpost.api.needs import id_in_path
 from quillpost.dashboard.home.attention import Need, needs_of
 from quillpost.dashboard.home.first_steps import first_steps, has_return_address
 from quillpost.dashboard.orders.order_words import journey, piece_words
+from quillpost.dashboard.other_mode import OtherMode, find_in_other_mode
 from quillpost.database import Tx
 from quillpost.database.event_tables import webhooks
-from quillpost.kit.errors import NotFound
+from quillpost.kit.errors import NotFound, Unavailable
 from quillpost.kit.hosts import is_this_machine
 from quillpost.kit.paging import PageRequest
 from quillpost.orders.happened import read_days
@@ -139,11 +141,26 @@ def add_missing_page(app: FastAPI) -> None:
     async def answer_missing(request: Request, failure: Exception) -> Response:
         if not is_for_people(request):
             return answer_to(request, failure)
-        template = "part_trouble.html" if is_fragment(request) else "missing.html"
-        return show(request, template, who=await reader_of(request), status=404, message=NOTHING_HERE)
+        who = await reader_of(request)
+        if is_fragment(request):
+            return show(request, "part_trouble.html", who=who, status=404, message=NOTHING_HERE)
+        found = await _in_other_mode(request, who)
+        if found is not None:
+            return show(request, "other_mode.html", who=who, found=found)
+        return show(request, "missing.html", who=who, status=404)
 
     app.add_exception_handler(NotFound, answer_missing)
     app.add_exception_handler(404, answer_missing)
+
+
+async def _in_other_mode(request: Request, who: SignedIn | None) -> OtherMode | None:
+    """What a page is about that the reader asked for in the wrong mode."""
+    if who is None or request.method not in ("GET", "HEAD"):
+        return None
+    try:
+        return await run_in_threadpool(find_in_other_mode, request.app.state.parts.db, who, request.url.path)
+    except Unavailable:
+        return None
 
 
 def _is_at_this_machine(request: Request) -> bool:
