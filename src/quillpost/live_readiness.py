@@ -8,6 +8,7 @@ from quillpost.adapters.http.guard import OutboundGuard
 from quillpost.composition.studio import Studio
 from quillpost.kit.tokens import SHORT_CODE_LENGTH
 from quillpost.orders.look import opt_out_words
+from quillpost.ports import Gap
 from quillpost.settings import Settings
 
 _NOT_PUBLIC = "QUILLPOST_BASE_URL is not a public https address, which QR codes need."
@@ -15,14 +16,30 @@ _NOT_PUBLIC = "QUILLPOST_BASE_URL is not a public https address, which QR codes 
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """A sentence for each gap, and the postage mark by class of mail.
+    """What is missing, and the postage mark by class of mail.
 
     A mark that does not fit is a gap and is then as good as none: no sender can mend it, so no send is
     refused and no piece fails because of it.
     """
 
-    gaps: tuple[str, ...]
+    missing: tuple[Gap, ...]
     indicia: Mapping[str, tuple[str, ...]]
+
+    @property
+    def gaps(self) -> tuple[str, ...]:
+        """The sentences for whoever runs the service."""
+        return tuple(gap.for_operator for gap in self.missing)
+
+
+FOR_SENDERS: Mapping[str, str] = {
+    "public_url": "There is no public web address for QR codes.",
+    "permit_first": "There is no postage permit for first-class mail.",
+    "permit_standard": "There is no postage permit for standard mail.",
+    "mailer_id": "There is no mailer ID for tracking barcodes.",
+    "opt_out_line": "The opt-out line does not fit on every piece.",
+    "print_partner": "No print partner is connected.",
+}
+"""What each check is about, for people who cannot change a setting."""
 
 
 def live_readiness(settings: Settings, studio: Studio) -> Readiness:
@@ -32,15 +49,18 @@ def live_readiness(settings: Settings, studio: Studio) -> Readiness:
         "first": _permit_gap("QUILLPOST_PERMIT_FIRST", "first class", permits["first"], studio),
         "standard": _permit_gap("QUILLPOST_PERMIT_STANDARD", "standard mail", permits["standard"], studio),
     }
-    gaps = [
-        None if _is_public(settings.base_url or "") else _NOT_PUBLIC,
-        *marks.values(),
-        None if settings.mailer_id else "QUILLPOST_MAILER_ID is not set: no barcode can be printed.",
-        _opt_out_gap(settings, studio) if settings.opt_out_line else None,
-        None if settings.print_partner else "QUILLPOST_PRINT_PARTNER is not set: nobody prints.",
-    ]
+    no_barcode = "QUILLPOST_MAILER_ID is not set: no barcode can be printed."
+    no_partner = "QUILLPOST_PRINT_PARTNER is not set: nobody prints."
+    found = {
+        "public_url": None if _is_public(settings.base_url or "") else _NOT_PUBLIC,
+        "permit_first": marks["first"],
+        "permit_standard": marks["standard"],
+        "mailer_id": None if settings.mailer_id else no_barcode,
+        "opt_out_line": _opt_out_gap(settings, studio) if settings.opt_out_line else None,
+        "print_partner": None if settings.print_partner else no_partner,
+    }
     return Readiness(
-        gaps=tuple(gap for gap in gaps if gap),
+        missing=tuple(Gap(name, told, FOR_SENDERS[name]) for name, told in found.items() if told),
         indicia={kind: _lines("" if marks[kind] else text) for kind, text in permits.items()},
     )
 

@@ -28,6 +28,7 @@ from quillpost.doors import (
     health,
     leaked_tokens,
     list_hooks,
+    live_ready,
     print_hooks,
     receiver,
     scans,
@@ -89,6 +90,7 @@ def create_app(parts: Parts, background: Background | None = None) -> FastAPI:
     app.router.routes.extend(v2.routes)
     for router in (
         health.router,
+        live_ready.router,
         files.router,
         hands.router,
         brand_images.router,

@@ -61,6 +61,7 @@ def _live_world(settings: Settings, store: FileStore, drawing: Studio) -> World:
         cutoff=settings.print_cutoff,
         zone=zone_of(settings),
         gaps=ready.gaps,
+        missing=ready.missing,
         infer_after=ends.infer_after,
         infer_unseen_after=ends.infer_unseen_after,
         reroute_ends=ends.reroute_ends,

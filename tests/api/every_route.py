@@ -137,6 +137,7 @@ GET    /openapi.json                            nothing
 GET    /assets/{name}                           nothing
 GET    /health                                  nothing
 GET    /ready                                   nothing
+GET    /ready/live                              nothing
 GET    /metrics                                 metrics
 GET    /sign-in                                 nothing
 POST   /sign-in                                 form

@@ -54,6 +54,15 @@ def test_an_account_that_has_done_nothing(owner: Account, parts: Parts) -> None:
             "test_mode": True,
             "credit": 0,
             "usage": NOTHING,
+            "live_ready": False,
+            "live_readiness": [
+                "There is no public web address for QR codes.",
+                "There is no postage permit for first-class mail.",
+                "There is no postage permit for standard mail.",
+                "There is no mailer ID for tracking barcodes.",
+                "No print partner is connected.",
+                "Your account has no return address. Add one, or give one with each order.",
+            ],
         },
     )
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from pressing import READY
 from settings_house import House
 from signed_in import Browser
 
@@ -236,7 +237,7 @@ def test_whatever_needs_attention_leads_to_where_it_is_mended(in_trouble: House)
 
 
 def test_live_mail_needs_a_return_address_and_credit(build: Build) -> None:
-    parts = build(credit_control=True)
+    parts = build(credit_control=True, **READY)
     with TestClient(create_app(parts), base_url="http://quillpost.test") as http:
         house = House(parts, http)
         assert needs(house.owner.get("/").text) == {}

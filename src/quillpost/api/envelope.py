@@ -112,7 +112,7 @@ def _note(scope: Scope, status: int, seconds: float) -> None:
     method = scope["method"] if scope["method"] in KNOWN else "other"
     REQUESTS.labels(method, route, str(status)).inc()
     REQUEST_SECONDS.labels(method, route).observe(seconds)
-    if route not in ("/health", "/ready", "/metrics"):
+    if route not in ("/health", "/ready", "/ready/live", "/metrics"):
         log.info(
             "request",
             method=method,

@@ -40,6 +40,8 @@ class Account(TypedDict):
     test_mode: bool
     credit: int
     usage: Usage
+    live_ready: bool
+    live_readiness: list[str]
 
 
 class PreviewData(TypedDict):

@@ -1,4 +1,4 @@
-"""What an order's own pieces lack before they may reach paper: a price. The rest is the world's `gaps`."""
+"""What is missing before live mail may reach paper: of the service, and a price for an order's own pieces."""
 
 from collections.abc import Sequence
 from datetime import date
@@ -7,6 +7,7 @@ import sqlalchemy as sa
 
 from quillpost.database import Tx
 from quillpost.orders.pieces import DISPLAY_TYPES
+from quillpost.ports import Gap, World
 from quillpost.pricing.rules import EVERYWHERE_ELSE
 
 # Where a price for every other country is in force, no piece needs to be looked at.
@@ -30,6 +31,41 @@ PRICE_GAPS = sa.text(
      order by id, country
     """
 )
+
+
+HAS_PRICES = sa.text("select exists (select from prices where valid_from <= :on)")
+NO_PRICES = Gap(
+    "prices",
+    "No price is in force: set prices at /print-room/prices.",
+    "No prices are in force.",
+)
+NO_RETURN_ADDRESS = Gap(
+    "return_address",
+    "The account has no return address: set one, or give one with each send.",
+    "Your account has no return address. Add one, or give one with each order.",
+)
+WILL_PAUSE = "Live mail isn't ready yet, so this order will be paused when its review ends."
+
+
+def service_gaps(tx: Tx, world: World, *, on: date) -> list[Gap]:
+    """What keeps every order of a live world from paper that day; a simulated one lacks nothing."""
+    if world.mode != "live":
+        return []
+    missing = list(world.missing)
+    if world.gaps and not missing:
+        missing = [Gap("settings", " ".join(world.gaps), "The service is not set up for live mail.")]
+    return missing if tx.execute(HAS_PRICES, {"on": on}).scalar_one() else [*missing, NO_PRICES]
+
+
+def pause_warning(gaps: Sequence[Gap]) -> list[str]:
+    """What a sender is told whose order will wait for these."""
+    return [" ".join([WILL_PAUSE, *(gap.for_sender for gap in gaps)])] if gaps else []
+
+
+def for_senders(reasons: Sequence[str], world: World) -> list[str]:
+    """Why an order is held, with what only the service can mend in words for whoever sent it."""
+    plain = {gap.for_operator: gap.for_sender for gap in world.missing}
+    return [plain.get(reason, reason) for reason in reasons]
 
 
 def price_gaps(tx: Tx, order_ids: Sequence[int], *, on: date) -> dict[int, list[str]]:

@@ -44,6 +44,8 @@ class Draft:
     of the softest of them, if any looks soft, and `lowest_contrast` that of the ink where it is hard to read.
     `found` are the people of its radius search, to be bought.
     `cards_left` is how many of its gift cards there are, where they are not made as they are wanted.
+    `not_ready` is what its sender is told where live mail cannot be printed yet. No order keeps either: both
+    may be mended before its review ends, which looks again.
     """
 
     wish: Wish
@@ -58,6 +60,7 @@ class Draft:
     lowest_contrast: float | None = None
     found: Find | None = None
     cards_left: int | None = None
+    not_ready: Sequence[str] = ()
 
     def reach(self, who: Caller, *, mails_at: datetime) -> Reach:
         """Whom it would reach, mailed then."""

@@ -31,7 +31,7 @@ from quillpost.ports.messages import (
     PostOutcome,
 )
 from quillpost.ports.printing import PartnerDown, PrintJob, PrintPartner, PrintProgress
-from quillpost.ports.worlds import World
+from quillpost.ports.worlds import Gap, World
 
 __all__ = [
     "AddressAnswer",
@@ -49,6 +49,7 @@ __all__ = [
     "FileBarred",
     "FileMissing",
     "FileStore",
+    "Gap",
     "GiftCard",
     "GiftcardIssuer",
     "IssuerDown",

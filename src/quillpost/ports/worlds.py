@@ -9,10 +9,21 @@ from quillpost.ports.printing import PrintPartner
 
 
 @dataclass(frozen=True, slots=True)
+class Gap:
+    """Something that is missing before live mail may reach paper: its short name, and a sentence each for
+    whoever runs the service, which names the setting, and for whoever sends."""
+
+    name: str
+    for_operator: str
+    for_sender: str
+
+
+@dataclass(frozen=True, slots=True)
 class World:
     """The outside as one mode sees it: test orders ride a simulated printer and carrier on a fast clock.
 
     `gaps` names what is missing before anything may reach paper; an order that finds gaps is paused.
+    `missing` are the same, for every kind of reader.
     `mailer_id` is the postal service's number for us, `indicia` the postage mark by class of mail,
     `service_types` the code that a barcode begins with, by class too, `partner` who the printer is. Pieces
     are pooled at the time of day that `cutoff` is in `zone`; without one, at once. A delivery is inferred so
@@ -31,6 +42,7 @@ class World:
     service_types: Mapping[str, str]
     partner: str = ""
     gaps: tuple[str, ...] = ()
+    missing: tuple[Gap, ...] = ()
     cutoff: time | None = None
     zone: tzinfo = UTC
     infer_after: timedelta | None = None

@@ -5,12 +5,14 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Response
 
 from quillpost.accounts.rules import Caller
+from quillpost.accounts.service import sender_of
 from quillpost.accounts.standing import read_standing
 from quillpost.api.answers import answer
 from quillpost.api.docs import errors
 from quillpost.api.needs import InTx, Parts, may
 from quillpost.api.route import PREFIX, V2Route
 from quillpost.api.v2.schemas.account import AccountShape
+from quillpost.fulfilment.readiness import NO_RETURN_ADDRESS, service_gaps
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Account"])
 
@@ -20,8 +22,16 @@ router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Account"])
 )
 def read_account(who: Annotated[Caller, Depends(may("account:read"))], tx: InTx, parts: Parts) -> Response:
     """In the token's mode: test and live have books of their own. A token that is limited to a sub account
-    sees that one's credit and usage."""
-    standing = read_standing(tx, who, now=parts.clock())
+    sees that one's credit and usage.
+
+    `live_ready` says whether live mail could be printed now; `live_readiness` names what is missing. Live
+    orders are accepted even so, and paused when their review ends.
+    """
+    now = parts.clock()
+    standing = read_standing(tx, who, now=now)
+    gaps = service_gaps(tx, parts.worlds["live"], on=now.date())
+    if sender_of(tx, who, who.sub_account_id).return_address is None:
+        gaps.append(NO_RETURN_ADDRESS)
     return answer(
         {
             "id": standing.id,
@@ -37,5 +47,7 @@ def read_account(who: Annotated[Caller, Depends(may("account:read"))], tx: InTx,
                 "pieces": standing.pieces,
                 "spent": standing.spent,
             },
+            "live_ready": not gaps,
+            "live_readiness": [gap.for_operator if who.is_operator else gap.for_sender for gap in gaps],
         }
     )

@@ -17,6 +17,7 @@ from quillpost.api.warning_header import warning_header
 from quillpost.audience.rules import Person
 from quillpost.composition.words.variables import compile_text
 from quillpost.fulfilment import gift_stock
+from quillpost.fulfilment.readiness import pause_warning, service_gaps
 from quillpost.leads.finding import Find, PassedOver, find
 from quillpost.orders import previewing, sending
 from quillpost.orders.calls import Faults
@@ -49,6 +50,7 @@ def draft_resolved(resolved: Resolved, faults: Faults, who: Caller, parts: Parts
     )
     found = _found(wish, who, parts)
     draft = _prepared(resolved, wish, people, found, who, parts)
+    draft = replace(draft, not_ready=_not_ready(who, parts))
     if wish.gift is not None:
         draft = replace(draft, cards_left=gift_stock.left_for(parts.press, who.mode, wish.gift))
     if found is None:
@@ -61,7 +63,17 @@ def draft_resolved(resolved: Resolved, faults: Faults, who: Caller, parts: Parts
     if is_new_to_all:
         return draft
     others = _found(wish, who, parts, repeats=repeats)
-    return replace(_prepared(resolved, wish, people, others, who, parts), cards_left=draft.cards_left)
+    again = _prepared(resolved, wish, people, others, who, parts)
+    return replace(again, cards_left=draft.cards_left, not_ready=draft.not_ready)
+
+
+def _not_ready(who: Caller, parts: Parts) -> list[str]:
+    """What a sender is told whose live order could not be mailed as the service is set up now."""
+    if who.is_testing:
+        return []
+    with parts.db.transaction(tenant(who)) as tx:
+        gaps = service_gaps(tx, parts.worlds[who.mode], on=parts.clock().date())
+    return pause_warning(gaps)
 
 
 def _prepared(
@@ -125,8 +137,9 @@ def count(draft: Draft, who: Caller, parts: Parts) -> Response:
 
 
 def warnings_of(draft: Draft, reached: Audience) -> list[str]:
-    """All that deserves a look before it is sent: of its look, of whom it reaches, of what it brings."""
-    return draft.warnings + reached.warnings + too_few_cards(draft, reached)
+    """All that deserves a look before it is sent: that it would not be mailed yet, its look, whom it reaches,
+    and what it brings."""
+    return [*draft.not_ready, *draft.warnings, *reached.warnings, *too_few_cards(draft, reached)]
 
 
 def too_few_cards(draft: Draft, reached: Audience) -> list[str]:
@@ -173,7 +186,9 @@ def place_and_show(
         recipients=[inline_shape(person) for person in found.people],
         sub_account=read_sub_account(unit.tx, order.sub_account_id),
     )
-    return answer(shown, headers=warning_header(order.warnings + too_few_cards(draft, found)))
+    return answer(
+        shown, headers=warning_header([*draft.not_ready, *order.warnings, *too_few_cards(draft, found)])
+    )
 
 
 def show(
@@ -206,12 +221,12 @@ def show(
     data: dict[str, Any] = {
         "previews": [links[name] for name in drawn.sides],
         "sides": list(drawn.sides),
-        "warnings": draft.warnings,
+        "warnings": [*draft.not_ready, *draft.warnings],
     }
     if drawn.envelope is not None:
         data["envelope"] = links[ENVELOPE]
     shown = {"success": True, "code": 200, "message": "OK", "data": data | dict(more or {})}
-    return answer(shown, headers=warning_header(draft.warnings))
+    return answer(shown, headers=warning_header(data["warnings"]))
 
 
 ENVELOPE = "an envelope"

@@ -20,6 +20,7 @@ from quillpost.database.giftcard_tables import giftcards
 from quillpost.database.import_tables import imports
 from quillpost.database.paging import Sorting, rows_of
 from quillpost.database.tables import orders
+from quillpost.fulfilment.readiness import for_senders, service_gaps
 from quillpost.orders.rules import OrderStatus
 from quillpost.pages.wording import cents, plural
 from quillpost.parts import Parts
@@ -34,6 +35,7 @@ NEWEST = 100
 """Orders that are looked at for pieces that failed."""
 WEEKS_IN_A_MONTH = 4
 LONGEST = 200
+NOT_READY = "Live mail isn't ready yet"
 STOPPED = (OrderStatus.CANCELLED.value, OrderStatus.ERROR.value)
 WEBHOOKS: Final = {
     "failing": "Deliveries to {host} fail",
@@ -58,14 +60,28 @@ def needs_of(tx: Tx, who: SignedIn, parts: Parts, *, now: datetime) -> list[Need
     """In the order in which they matter. Takes the reader's transaction."""
     whose = tenant(who.caller)
     return [
+        *_not_ready(tx, who, parts, now),
         *_credit(tx, who, parts, now),
-        *_paused(tx, whose),
+        *_paused(tx, whose, parts),
         *_reported_cards(tx, whose, now),
         *_failed(tx, whose, now),
         *_automations(tx, whose, now),
         *_webhooks(tx, whose),
         *_imports(tx, whose, now),
     ]
+
+
+def _not_ready(tx: Tx, who: SignedIn, parts: Parts, now: datetime) -> Iterator[Need]:
+    """What keeps all live mail from paper. Only those who run the service can change that."""
+    gaps = service_gaps(tx, parts.worlds[who.mode], on=now.date())
+    if not gaps:
+        return
+    text = "You can send orders. They're paused after their review until this is set up."
+    if who.is_operator:
+        told = " ".join(gap.for_operator for gap in gaps)
+        yield Need(NOT_READY, f"{text} {told}", "/print-room", "Open the print room")
+    else:
+        yield Need(NOT_READY, f"{text} {' '.join(gap.for_sender for gap in gaps)}", "", "")
 
 
 def _credit(tx: Tx, who: SignedIn, parts: Parts, now: datetime) -> Iterator[Need]:
@@ -97,10 +113,13 @@ def _busier_month(tx: Tx, who: Tenant, now: datetime) -> int:
     return int(tx.execute(sa.select(sa.func.max(spent.c.cents))).scalar() or 0)
 
 
-def _paused(tx: Tx, who: Tenant) -> Iterator[Need]:
+def _paused(tx: Tx, who: Tenant, parts: Parts) -> Iterator[Need]:
     rows = _first(tx, orders, who, orders.c.status == OrderStatus.PAUSED.value)
     for row in rows[:MOST]:
-        why = " ".join(row.hold_reasons) or "Somebody looks at it before it is printed."
+        why = (
+            " ".join(for_senders(row.hold_reasons, parts.worlds[row.mode]))
+            or "Somebody looks at it before it is printed."
+        )
         yield Need(f"Order {row.id} is paused", _short(why), f"/orders/{row.id}", "Open the order")
     if len(rows) > MOST:
         yield Need(

@@ -1,6 +1,6 @@
 """One order: where its pieces stand, live, and everything that was agreed about it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from quillpost.dashboard.handwriting import Ink
 from quillpost.dashboard.orders import order_words
 from quillpost.database import Tx
 from quillpost.fulfilment.proofs import draw_proof
+from quillpost.fulfilment.readiness import for_senders, pause_warning, service_gaps
 from quillpost.kit import exact_json
 from quillpost.orders import reading, store
 from quillpost.orders.reading import OrderStep
@@ -42,6 +43,14 @@ class Shown:
 
     order: Order
     states: list[OrderStep]
+    not_ready: Sequence[str] = ()
+    """That it will be paused when its review ends, as live mail cannot be printed yet."""
+    hold_reasons: Sequence[str] = ()
+    """Why it is paused, in words for whoever sent it."""
+
+    @property
+    def told(self) -> list[str]:
+        return [*self.not_ready, *self.hold_reasons]
 
     @property
     def pieces(self) -> int:
@@ -87,7 +96,7 @@ class Shown:
 def order_page(request: Request, order_id: str, who: Reader, parts: OurParts) -> Response:
     number = id_in_path(order_id)
     with parts.db.transaction(tenant(who.caller)) as tx:
-        shown = read_shown(tx, number)
+        shown = read_shown(tx, parts, number)
         order = shown.order
         branch = read_sub_account(tx, order.sub_account_id)
         lists = known_lists(tx, order.mailing_list_ids[:MOST_LISTS])
@@ -120,7 +129,7 @@ def live(request: Request, order_id: str, who: Reader, parts: OurParts) -> Strea
 
     def draw() -> Mapping[str, str]:
         with parts.db.transaction(tenant(who.caller)) as tx:
-            values = live_values(parts, read_shown(tx, number))
+            values = live_values(parts, read_shown(tx, parts, number))
         return {name: pages.text_of(f"orders/live_{name}.html", zone=zone, **values) for name in LIVE_PARTS}
 
     return stream(request, who, ("order", number), draw)
@@ -133,9 +142,14 @@ def proof(order_id: str, who: Reader, parts: OurParts) -> Response:
     return Response(draw_proof(parts.press, number), media_type=PDF, headers=_to_be_saved(number))
 
 
-def read_shown(tx: Tx, order_id: int) -> Shown:
+def read_shown(tx: Tx, parts: Parts, order_id: int) -> Shown:
     order = store.read_order(tx, order_id)
-    return Shown(order, reading.states(tx, order.id))
+    world = parts.worlds[order.mode]
+    not_ready: list[str] = []
+    if order.status is OrderStatus.REVIEWING:
+        not_ready = pause_warning(service_gaps(tx, world, on=parts.clock().date()))
+    reasons = for_senders(order.hold_reasons, world)
+    return Shown(order, reading.states(tx, order.id), not_ready, reasons)
 
 
 def live_values(parts: Parts, shown: Shown) -> dict[str, Any]:

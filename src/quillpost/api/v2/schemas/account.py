@@ -15,6 +15,8 @@ EXAMPLE: dict[str, Any] = {
     "test_mode": False,
     "credit": 25_000,
     "usage": {"month": "2026-05", "orders": 12, "pieces": 480, "spent": 52_320},
+    "live_ready": False,
+    "live_readiness": ["No print partner is connected."],
 }
 
 
@@ -36,3 +38,9 @@ class AccountShape(BaseModel):
     test_mode: bool
     credit: Money
     usage: UsageShape
+    live_ready: bool = Field(
+        description="Whether live mail could be printed now, in either mode of the token."
+    )
+    live_readiness: list[str] = Field(
+        description="What is missing before that, a sentence each; live orders are paused until then."
+    )

@@ -1,0 +1,125 @@
+"""While live mail cannot be printed, everyone is told: whoever sends, whoever asks, and whoever runs it."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from pressing import READY
+
+from direct import TestClient
+from makers import Account, Build, make_account, make_live, make_operator, postcard
+from quillpost.database.tables import accounts, prices
+from quillpost.parts import Parts
+from quillpost.web import create_app
+
+HOME = {
+    "return_name": "Dana", "return_address": "1 Elm St", "return_city": "Austin", "return_state": "TX",
+    "return_postal_code": "78702",
+}  # fmt: skip
+PAUSES = "Live mail isn't ready yet, so this order will be paused when its review ends."
+NO_PARTNER = "No print partner is connected."
+
+
+@pytest.fixture
+def live(parts: Parts, owner: Account) -> Account:
+    return make_live(parts, owner)
+
+
+@pytest.fixture
+def ready(build: Build) -> Iterator[tuple[Parts, TestClient]]:
+    parts = build(**READY)
+    with TestClient(create_app(parts)) as http:
+        yield parts, http
+
+
+def settle(parts: Parts, who: Account) -> None:
+    """The account gets a return address."""
+    with parts.db.work() as tx:
+        tx.execute(sa.update(accounts).where(accounts.c.id == who.id).values(**HOME))
+
+
+def test_a_live_send_is_accepted_and_says_that_it_will_be_paused(live: Account) -> None:
+    sent = live.send(**HOME)
+    assert sent.status_code == 200
+    assert PAUSES in sent.headers["X-Warnings"]
+    assert NO_PARTNER in sent.headers["X-Warnings"]
+    assert "QUILLPOST_" not in sent.headers["X-Warnings"]
+    # What may be mended before the review ends is not kept: the review looks again.
+    assert live.get(f"/orders/{sent.json()['id']}").json()["warnings"] == []
+
+
+@pytest.mark.parametrize("more", [{"preview": True}, {}])
+def test_estimates_and_previews_say_it_too(live: Account, more: dict[str, Any]) -> None:
+    path = "/send/postcard" if more else "/estimate/postcard"
+    told = live.post(path, postcard(**HOME, **more))
+    assert told.status_code == 200
+    said = told.headers["X-Warnings"] if more else told.json()["data"]["warnings"][0]
+    assert PAUSES in said
+    assert NO_PARTNER in said
+
+
+def test_a_test_send_has_nothing_to_say_of_it(owner: Account) -> None:
+    assert "X-Warnings" not in owner.send(**HOME).headers
+    assert owner.post("/estimate/postcard", postcard(**HOME)).json()["data"]["warnings"] == []
+
+
+def test_a_live_send_of_a_service_that_can_mail_has_none_either(ready: tuple[Parts, TestClient]) -> None:
+    parts, http = ready
+    live = make_live(parts, make_account(parts, http, "ready@example.com"))
+    assert "X-Warnings" not in live.send(**HOME).headers
+
+
+def test_a_live_send_without_any_return_address_is_still_refused(live: Account) -> None:
+    refused = live.send()
+    assert (refused.status_code, list(refused.json()["errors"])) == (422, ["return_address"])
+
+
+def test_the_account_says_what_is_missing_and_then_nothing(ready: tuple[Parts, TestClient]) -> None:
+    parts, http = ready
+    who = make_account(parts, http, "ready@example.com")
+    told = who.get("/account").json()
+    assert (told["live_ready"], told["live_readiness"]) == (
+        False,
+        ["Your account has no return address. Add one, or give one with each order."],
+    )
+    settle(parts, who)
+    told = who.get("/account").json()
+    assert (told["live_ready"], told["live_readiness"]) == (True, [])
+
+
+def test_whoever_runs_the_service_reads_which_setting(parts: Parts, http: TestClient) -> None:
+    told = make_operator(parts, http).get("/account").json()["live_readiness"]
+    assert "QUILLPOST_PRINT_PARTNER is not set: nobody prints." in told
+
+
+def test_without_prices_nothing_is_ready(ready: tuple[Parts, TestClient]) -> None:
+    parts, http = ready
+    who = make_account(parts, http, "ready@example.com")
+    settle(parts, who)
+    with parts.db.work() as tx:
+        tx.execute(sa.delete(prices))
+    assert who.get("/account").json()["live_readiness"] == ["No prices are in force."]
+    assert http.get("/ready/live").status_code == 503
+
+
+def test_ready_live_is_open_and_tells_operators_alone_what_is_missing(
+    parts: Parts, http: TestClient, owner: Account
+) -> None:
+    told = http.get("/ready/live")
+    assert (told.status_code, told.json()) == (503, {"status": "not ready", "live_ready": False})
+    for token in (owner.token, "nonsense"):
+        again = http.get("/ready/live", headers={"Authorization": f"Bearer {token}"})
+        assert again.json() == told.json()
+    runs = make_operator(parts, http)
+    missing = http.get("/ready/live", headers={"Authorization": f"Bearer {runs.token}"}).json()["missing"]
+    assert [gap["name"] for gap in missing] == [
+        "public_url", "permit_first", "permit_standard", "mailer_id", "print_partner",
+    ]  # fmt: skip
+    assert missing[-1]["message"] == "QUILLPOST_PRINT_PARTNER is not set: nobody prints."
+
+
+def test_a_service_that_can_mail_is_ready(ready: tuple[Parts, TestClient]) -> None:
+    _, http = ready
+    told = http.get("/ready/live")
+    assert (told.status_code, told.json()) == (200, {"status": "ready", "live_ready": True})
