@@ -102,11 +102,9 @@ def make_sub_account(parts: Parts, owner: Account, title: str = "Branch", **colu
             .values(
                 account_id=owner.id,
                 title=title,
-                branding={},
-                backgrounds={},
                 created_at=parts.clock(),
                 updated_at=parts.clock(),
-                **columns,
+                **{"branding": {}, "backgrounds": {}} | columns,
             )
             .returning(sub_accounts.c.id)
         )

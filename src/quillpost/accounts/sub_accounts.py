@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from quillpost.accounts.rules import Caller
 from quillpost.database import Tx
+from quillpost.database.search import has_words
 from quillpost.database.tables import sub_accounts
 from quillpost.kit.errors import Forbidden, NotFound, Refused
 from quillpost.kit.paging import Page, PageRequest
@@ -46,6 +47,8 @@ class SubAccount:
 
 
 _COLUMNS = [sub_accounts.c[field.name] for field in fields(SubAccount)]
+
+_SEARCHED = [each for each in _COLUMNS if each.name == "title" or each.name.startswith("return_")]
 
 # One that has gone and kept its history is unknown from then on.
 _IS_THERE = sub_accounts.c.deleted_at.is_(None)
@@ -86,9 +89,12 @@ def lock_place(tx: Tx, sub_account_id: int | None, *, account_id: int | None = N
     return tx.execute(found.with_for_update(read=True, key_share=True)).first() is not None
 
 
-def list_sub_accounts(tx: Tx) -> Sequence[SubAccount]:
-    """All that the caller may see, the oldest first."""
-    rows = tx.execute(sa.select(*_COLUMNS).where(_IS_THERE).order_by(sub_accounts.c.id))
+def list_sub_accounts(tx: Tx, *, search: str | None = None) -> Sequence[SubAccount]:
+    """All that the caller may see, the oldest first; `search`, those that have these words in their title,
+    their return address, or the name, company and e-mail of their branding."""
+    branding = (sub_accounts.c.branding[name].astext for name in ("name", "company", "email"))
+    wanted = [has_words(search, *_SEARCHED, *branding)] if search else []
+    rows = tx.execute(sa.select(*_COLUMNS).where(_IS_THERE, *wanted).order_by(sub_accounts.c.id))
     return [SubAccount(*row) for row in rows]
 
 

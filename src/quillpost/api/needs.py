@@ -9,8 +9,9 @@ from pydantic import WithJsonSchema
 
 from quillpost.accounts.rules import Caller
 from quillpost.accounts.service import tenant
-from quillpost.api.bodies import BEYOND_IDS, LARGEST_ID, whole_number
+from quillpost.api.bodies import BEYOND_IDS, LARGEST_ID, SoughtText, said, whole_number
 from quillpost.database import Tx
+from quillpost.database.search import LONGEST, MOST_WORDS
 from quillpost.kit.errors import Invalid, Unauthenticated
 from quillpost.kit.paging import PageRequest
 from quillpost.parts import Parts as ServiceParts
@@ -169,6 +170,24 @@ def sub_account_filter(
 
 
 SubAccountFilter = Annotated[int | None, Depends(sub_account_filter)]
+
+SEARCH = (
+    "Only those that have each of these words, as the beginning of a word, in any case and without accents."
+    " Up to 20 words. A search without a letter or a digit finds nothing."
+)
+
+
+def search_filter(
+    search: Annotated[SoughtText | None, Query(max_length=LONGEST, description=SEARCH)] = None,
+) -> str | None:
+    """What is searched for, if anything is."""
+    text = said(search)
+    if text is not None and len(text.split()) > MOST_WORDS:
+        raise Invalid({"search": [f"Search for at most {MOST_WORDS} words."]})
+    return text
+
+
+AskedSearch = Annotated[str | None, Depends(search_filter)]
 
 
 def id_in_path(text: str) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from quillpost.database import Tx
+from quillpost.database.search import has_words
 from quillpost.database.tables import mailing_lists
 from quillpost.kit.errors import NotFound, Refused
 from quillpost.kit.paging import Page, PageRequest
@@ -105,9 +106,10 @@ def list_page(
     sub_account_id: int | None = None,
     description: str | None = None,
     bars: bool | None = None,
+    search: str | None = None,
 ) -> Page[MailingList]:
     """Newest first; `description` is a part of it in any case. Those that `bars` says: suppression lists
-    alone, or none of them."""
+    alone, or none of them. `search`, those whose description has these words."""
     wanted: list[sa.ColumnElement[bool]] = []
     if bars is not None:
         wanted.append(mailing_lists.c.is_suppression_list if bars else ~mailing_lists.c.is_suppression_list)
@@ -115,6 +117,8 @@ def list_page(
         wanted.append(mailing_lists.c.sub_account_id == sub_account_id)
     if description:
         wanted.append(mailing_lists.c.description.icontains(description, autoescape=True))
+    if search:
+        wanted.append(has_words(search, mailing_lists.c.description))
     rows = tx.execute(
         sa.select(*_COLUMNS)
         .where(*wanted)

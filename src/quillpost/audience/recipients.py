@@ -10,8 +10,9 @@ import sqlalchemy as sa
 
 from quillpost.audience.lists import MailingList
 from quillpost.audience.rules import CUSTOM, JUDGED, TEXTS, Person, Whereabouts
-from quillpost.database import Tx
-from quillpost.database.paging import OLDEST_FIRST, Sorting, read_page
+from quillpost.database import Database, Tenant, Tx
+from quillpost.database.paging import NEWEST_FIRST, OLDEST_FIRST, Sorting, read_page, rows_of
+from quillpost.database.search import found_page, recipients_with_words
 from quillpost.database.tables import mailing_lists, recipients
 from quillpost.kit.errors import NotFound
 from quillpost.kit.paging import Page, PageRequest
@@ -153,6 +154,38 @@ def list_recipients(
         wanted.append(recipients.c.updated_at >= updated_since)
         total, sorting = _counted(tx, wanted), BY_CHANGE
     rows = read_page(tx, recipients, wanted, asked, total=total, sorting=sorting)
+    return Page([_recipient(row) for row in rows], total, asked)
+
+
+def searched_recipients(
+    db: Database,
+    tx: Tx,
+    who: Tenant,
+    asked: PageRequest,
+    search: str,
+    *,
+    email: str | None = None,
+    mailing_list_id: int | None = None,
+    sub_account_id: int | None = None,
+    updated_since: datetime | None = None,
+    sorting: Sorting = NEWEST_FIRST,
+) -> Page[Recipient]:
+    """Those who have the words, of all who are wanted. The service finds them: see `database.search`."""
+    some = recipients_with_words(search, who.account_id, list_id=mailing_list_id)
+    wanted = rows_of(some, who)
+    if email:
+        wanted.append(some.c.email_key == sa.func.lower(email))
+    if mailing_list_id is not None:
+        wanted.append(some.c.mailing_list_id == mailing_list_id)
+    if sub_account_id is not None:
+        wanted.append(some.c.sub_account_id == sub_account_id)
+    if updated_since is not None:
+        wanted.append(some.c.updated_at >= updated_since)
+    by = (some.c.updated_at,) if sorting is BY_CHANGE else ()
+    found = sa.select(some.c.id, *by).where(*wanted)
+    with db.work() as service:
+        ids, total = found_page(service, found, asked, sorting=sorting)
+    rows = tx.execute(_SELECT.where(recipients.c.id.in_(ids)).order_by(*sorting.columns(recipients)))
     return Page([_recipient(row) for row in rows], total, asked)
 
 

@@ -27,7 +27,8 @@ class ImageTemplate(TypedDict):
 class ImageTemplateFilter(TypedDict, total=False):
     items_per_page: int
     page: int
-    type: ImageTemplateType
+    search: str
+    type: str
     sub_account_id: Id
 
 

@@ -17,6 +17,7 @@ class Deduplicated(TypedDict):
 class ListFilter(TypedDict, total=False):
     items_per_page: int
     page: int
+    search: str
     query: str
     sub_account_id: Id
 
@@ -25,6 +26,7 @@ class RecipientsFilter(TypedDict, total=False):
     items_per_page: int
     page: int
     sub_account_id: Id
+    search: str
     updated_since: datetime | str
 
 
@@ -102,5 +104,5 @@ class MailingLists(Resource[How]):
 
     @listing("/mailing-lists-utils/recipients/{mailing_list_id}")
     def recipients(self, mailing_list_id: Id, **only: Unpack[RecipientsFilter]) -> Ask[Recipient]:
-        """Everyone on the list, or those who have changed since a time."""
+        """Everyone on the list, or those who have changed since a time, or have the words of `search`."""
         return Ask(mailing_list_id, query=only)

@@ -40,7 +40,8 @@ class MessageTemplate(TypedDict):
 class MessageTemplateFilter(TypedDict, total=False):
     items_per_page: int
     page: int
-    type: MessageTemplateType
+    search: str
+    type: str
     sub_account_id: Id
 
 

@@ -141,6 +141,7 @@ class OrderFilter(TypedDict, total=False):
     status: str
     created_after: datetime | date | str
     created_before: datetime | date | str
+    search: str
     metadata: Mapping[str, str]
 
 
@@ -148,6 +149,7 @@ class ItemFilter(TypedDict, total=False):
     items_per_page: int
     page: int
     status: ItemStatus
+    search: str
 
 
 class OrderChanges(TypedDict, total=False):
@@ -179,7 +181,8 @@ class Search(TypedDict, total=False):
 class Orders(Resource[How]):
     @listing("/orders/list")
     def list(self, **only: Unpack[OrderFilter]) -> Ask[Order]:
-        """Orders, newest first; `metadata` keeps those whose metadata has these values."""
+        """Orders, newest first; `metadata` keeps those whose metadata has these values, `search` those that
+        go to someone who has its words."""
         return Ask(query=only)
 
     @operation("GET /orders/{order_id}")

@@ -19,6 +19,7 @@ class RecipientChanges(InlineRecipient, total=False):
 class RecipientFilter(TypedDict, total=False):
     items_per_page: int
     page: int
+    search: str
     email: str
     mailing_list_id: Id
     sub_account_id: Id
@@ -51,7 +52,7 @@ class Erased(TypedDict):
 class Recipients(Resource[How]):
     @listing("/recipients")
     def list(self, **only: Unpack[RecipientFilter]) -> Ask[Recipient]:
-        """Everyone on any list."""
+        """Everyone on any list; `search` keeps those whose name, company, e-mail or address has its words."""
         return Ask(query=only)
 
     @operation("POST /recipients")

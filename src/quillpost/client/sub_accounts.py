@@ -65,9 +65,9 @@ class SubAccountChanges(SubAccountFields, total=False):
 
 class SubAccounts(Resource[How]):
     @listing("/sub-accounts")
-    def list(self) -> Ask[SubAccount]:
-        """Every sub account."""
-        return Ask()
+    def list(self, *, search: str | None = None) -> Ask[SubAccount]:
+        """Every sub account, or those whose title, name or return address has the words of `search`."""
+        return Ask(query={"search": search})
 
     @operation("POST /sub-accounts")
     def create(

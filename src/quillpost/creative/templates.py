@@ -13,6 +13,8 @@ from quillpost.accounts.rules import Caller
 from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.database import Tx
 from quillpost.database.event_tables import automations
+from quillpost.database.paging import Conditions
+from quillpost.database.search import has_words
 from quillpost.database.tables import HELD_BACK, image_templates, message_templates, orders
 from quillpost.kit.errors import NotFound, Refused
 from quillpost.kit.paging import Page, PageRequest
@@ -138,9 +140,13 @@ def list_image_templates(
     sub_account_id: int | None,
     types: Sequence[str] | None = None,
     named: str = "",
+    search: str | None = None,
 ) -> Page[ImageTemplate]:
-    """Newest first; of these `types`, and with `named` in their name."""
-    rows, total = _page(tx, image_templates, asked, named, sub_account_id=sub_account_id, types=types)
+    """Newest first; of these `types`, and with `named` in their name; `search`, with these words in it."""
+    wanted = _wanted(image_templates, named, sub_account_id=sub_account_id, types=types)
+    if search:
+        wanted.append(has_words(search, image_templates.c.name))
+    rows, total = _page(tx, image_templates, asked, wanted)
     return Page([ImageTemplate.of(row) for row in rows], total, asked)
 
 
@@ -151,9 +157,13 @@ def list_message_templates(
     sub_account_id: int | None,
     types: Sequence[str] | None = None,
     named: str = "",
+    search: str | None = None,
 ) -> Page[MessageTemplate]:
-    """Newest first; of these `types`, and with `named` in their name."""
-    rows, total = _page(tx, message_templates, asked, named, sub_account_id=sub_account_id, types=types)
+    """The same of messages; `search` looks at their content, too."""
+    wanted = _wanted(message_templates, named, sub_account_id=sub_account_id, types=types)
+    if search:
+        wanted.append(has_words(search, message_templates.c.name, message_templates.c.content))
+    rows, total = _page(tx, message_templates, asked, wanted)
     return Page([MessageTemplate.of(row) for row in rows], total, asked)
 
 
@@ -227,15 +237,9 @@ def _required(row: sa.Row[Any] | None) -> sa.Row[Any]:
     return row
 
 
-def _page(
-    tx: Tx,
-    table: sa.Table,
-    asked: PageRequest,
-    named: str,
-    *,
-    sub_account_id: int | None,
-    types: Sequence[str] | None,
-) -> tuple[list[sa.Row[Any]], int]:
+def _wanted(
+    table: sa.Table, named: str, *, sub_account_id: int | None, types: Sequence[str] | None
+) -> list[sa.ColumnElement[bool]]:
     wanted: list[sa.ColumnElement[bool]] = []
     if sub_account_id is not None:
         wanted.append(table.c.sub_account_id == sub_account_id)
@@ -243,6 +247,10 @@ def _page(
         wanted.append(table.c.type.in_(types))
     if named:
         wanted.append(table.c.name.icontains(named, autoescape=True))
+    return wanted
+
+
+def _page(tx: Tx, table: sa.Table, asked: PageRequest, wanted: Conditions) -> tuple[list[sa.Row[Any]], int]:
     rows = tx.execute(
         sa.select(table).where(*wanted).order_by(table.c.id.desc()).limit(asked.per_page).offset(asked.offset)
     )

@@ -42,7 +42,7 @@ NEWEST_FIRST = Sorting()
 OLDEST_FIRST = Sorting(newest_first=False)
 
 
-def rows_of(table: sa.Table, who: Tenant) -> list[sa.ColumnElement[bool]]:
+def rows_of(table: sa.FromClause, who: Tenant) -> list[sa.ColumnElement[bool]]:
     """What the policy says of these rows, in words that an index can follow."""
     own = [table.c.account_id == who.account_id]
     if who.mode is not None and "mode" in table.c:

@@ -3,7 +3,7 @@
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import ARRAY, BYTEA, JSONB, UUID
+from sqlalchemy.dialects.postgresql import ARRAY, BYTEA, JSONB, TSVECTOR, UUID
 
 metadata = sa.MetaData()
 
@@ -293,6 +293,14 @@ items = sa.Table(
     column("gift_cents", Int),
     *maybe("giftcard_brand"),
     column("is_mailed", Flag),
+)
+
+item_search = sa.Table(
+    "item_search",
+    metadata,
+    sa.Column("item_id", Big, primary_key=True),
+    column("order_id", Big),
+    column("words", TSVECTOR()),
 )
 
 facts = sa.Table(

@@ -11,7 +11,16 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 from quillpost.database import Database, Tenant, Tx
 from quillpost.database.counter_tables import order_counts
-from quillpost.database.paging import OLDEST_FIRST, Conditions, Sorting, page_ids, read_page, rows_of
+from quillpost.database.paging import (
+    NEWEST_FIRST,
+    OLDEST_FIRST,
+    Conditions,
+    Sorting,
+    page_ids,
+    read_page,
+    rows_of,
+)
+from quillpost.database.search import found_page, items_with_words
 from quillpost.database.tables import facts, items, orders
 from quillpost.giftcards.cards import CardEvent, read_card
 from quillpost.kit.errors import NotFound
@@ -23,6 +32,9 @@ from quillpost.orders.rules import ItemStatus, OrderStatus
 
 END_OF_TIME = 10**12
 """No list is that long: seen from here, every page is nearer to the beginning."""
+
+LONGEST_NUMBER = 19
+"""Digits of a number that no id has."""
 
 STATES = sa.text(
     "select previous, current, at from facts where order_id = :order_id and kind = 'order.status' order by id"
@@ -40,6 +52,8 @@ class OrderFilter:
     created_after: datetime | None = None
     created_before: datetime | None = None
     metadata: Sequence[Alternatives] = ()
+    search: str | None = None
+    """Words of someone whom the order goes to; or its own number."""
 
     @property
     def is_dated(self) -> bool:
@@ -49,7 +63,7 @@ class OrderFilter:
     def is_tallied(self) -> bool:
         """Whether somebody counts these orders already, so that nobody has to now."""
         is_sized = self.family is not None and self.family.size is not None
-        return not (self.status or self.is_dated or self.metadata or is_sized)
+        return not (self.status or self.is_dated or self.metadata or self.search or is_sized)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +92,8 @@ def list_orders(
     """Newest first. Where nobody has counted them they are counted now: up to `most`, where that is given,
     and then a total of one more says that there are more."""
     conditions = [*rows_of(orders, who), *_conditions(wanted)]
+    if wanted.search is not None:
+        return _list_by_words(db, tx, who, conditions, asked, wanted.search)
     if wanted.metadata:
         return _list_by_metadata(db, tx, conditions, asked, most=most)
     total = _tallied(tx, who, wanted) if wanted.is_tallied else _counted(tx, conditions, most=most)
@@ -102,6 +118,54 @@ def _list_by_metadata(
         ids = list(service.execute(page_ids(orders, conditions, asked, total=total)).scalars())
     rows = tx.execute(sa.select(orders).where(orders.c.id.in_(ids)).order_by(orders.c.id.desc()))
     return Page([Order.of(row) for row in rows], total, asked)
+
+
+def _list_by_words(
+    db: Database, tx: Tx, who: Tenant, conditions: Conditions, asked: PageRequest, search: str
+) -> Page[Order]:
+    """The service finds the orders of the pieces that have the words, and the one with that number."""
+    number = search.removeprefix("#")
+    is_number = number.isascii() and number.isdigit() and len(number) < LONGEST_NUMBER
+    itself = sa.select(sa.cast(int(number) if is_number else None, sa.BigInteger()))
+    ids = sa.union(sa.select(_items_with_words(search, who).c.order_id), itself).subquery()
+    found = sa.select(orders.c.id).where(orders.c.id.in_(sa.select(*ids.c)), *conditions)
+    with db.work() as service:
+        page, total = found_page(service, found, asked)
+    rows = tx.execute(sa.select(orders).where(orders.c.id.in_(page)).order_by(orders.c.id.desc()))
+    return Page([Order.of(row) for row in rows], total, asked)
+
+
+def _items_with_words(search: str, who: Tenant, *, order_id: int | None = None) -> sa.CTE:
+    assert who.mode is not None, "a search is in one mode"
+    return items_with_words(search, who.account_id, who.mode, order_id=order_id)
+
+
+def searched_items(
+    db: Database,
+    tx: Tx,
+    who: Tenant,
+    asked: PageRequest,
+    search: str,
+    *,
+    order: Order | None = None,
+    sub_account_id: int | None = None,
+    status: ItemStatus | None = None,
+) -> Page[Item]:
+    """The pieces whose recipients have the words: an order's as they were given, or all, newest first."""
+    wanted = rows_of(items, who)
+    if order is not None:
+        wanted.append(items.c.order_id == order.id)
+    if sub_account_id is not None:
+        wanted.append(items.c.sub_account_id == sub_account_id)
+    if status is not None:
+        wanted.append(items.c.status == status.value)
+    some = _items_with_words(search, who, order_id=None if order is None else order.id)
+    found = sa.select(items.c.id).join(some, some.c.item_id == items.c.id).where(*wanted)
+    sorting = NEWEST_FIRST if order is None else OLDEST_FIRST
+    with db.work() as service:
+        ids, total = found_page(service, found, asked, sorting=sorting)
+    rows = tx.execute(sa.select(items).where(items.c.id.in_(ids)).order_by(*sorting.columns(items)))
+    return Page([Item.of(row) for row in rows], total, asked)
 
 
 def _conditions(wanted: OrderFilter) -> list[sa.ColumnElement[bool]]:

@@ -232,6 +232,7 @@ ELSEWHERE: Mapping[str, str] = {
     "automations": "an account's own",
     "orders": "the books: what was sent, and for how much; names nobody but the sender",
     "order_counts": "the books: counters",
+    "item_search": "the words that pieces are found by: they change and go with the pieces",
     "ledger_moves": "the books: money",
     "account_credit": "the books: money",
     "account_spending": "the books: money",

@@ -11,7 +11,17 @@ from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.api.answers import answer, linked
 from quillpost.api.bodies import MULTIPART, Body, Id, Upload
 from quillpost.api.docs import BODY_ERRORS, errors
-from quillpost.api.needs import AskedPage, InTx, OneUnit, Parts, SubAccountFilter, Unit, id_in_path, may
+from quillpost.api.needs import (
+    AskedPage,
+    AskedSearch,
+    InTx,
+    OneUnit,
+    Parts,
+    SubAccountFilter,
+    Unit,
+    id_in_path,
+    may,
+)
 from quillpost.api.route import PREFIX, UploadRoute
 from quillpost.api.v2.order_filters import WantedTypes
 from quillpost.api.v2.schemas import image_templates as schemas
@@ -192,11 +202,14 @@ def list_image_templates(
     asked: AskedPage,
     sub_account_id: SubAccountFilter,
     types: WantedTypes,
+    search: AskedSearch,
 ) -> Response:
-    """Filter by type and sub account."""
+    """Filter by type and sub account; `search` looks at names."""
     if sub_account_id is not None:
         require_sub_account(tx, sub_account_id)
-    page = templates.list_image_templates(tx, asked, sub_account_id=sub_account_id, types=types)
+    page = templates.list_image_templates(
+        tx, asked, sub_account_id=sub_account_id, types=types, search=search
+    )
     return linked(request, page, lambda template: shape(request, parts, template))
 
 

@@ -13,7 +13,7 @@ from quillpost.api.audited import Log
 from quillpost.api.bodies import NOT_BLANK, NULL_IS_LEFT_OUT, Body, Flag, Id, SoughtText, Switch, Text, said
 from quillpost.api.docs import BODY_ERRORS, errors
 from quillpost.api.idempotency import HOLDS_SECRET
-from quillpost.api.needs import AskedPage, InTx, Parts, SubAccountFilter, id_in_path, may
+from quillpost.api.needs import AskedPage, AskedSearch, InTx, Parts, SubAccountFilter, id_in_path, may
 from quillpost.api.route import PREFIX, V2Route
 from quillpost.api.v2.audience_shapes import list_shape, new_list_shape
 from quillpost.api.v2.schemas import mailing_lists as schemas
@@ -135,12 +135,14 @@ def list_mailing_lists(
     parts: Parts,
     asked: AskedPage,
     sub_account_id: SubAccountFilter,
+    search: AskedSearch,
     query: PartOfIt = None,
 ) -> Response:
-    """Suppression lists are among them."""
+    """Suppression lists are among them. `search` looks at descriptions, by the beginnings of their words;
+    `query` anywhere in them."""
     if sub_account_id is not None:
         require_sub_account(tx, sub_account_id)
-    page = lists.list_page(tx, asked, sub_account_id=sub_account_id, description=said(query))
+    page = lists.list_page(tx, asked, sub_account_id=sub_account_id, description=said(query), search=search)
     return linked(request, page, lambda each: list_shape(parts, each))
 
 

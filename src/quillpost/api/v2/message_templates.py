@@ -9,7 +9,7 @@ from quillpost.accounts.rules import Caller
 from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.api.answers import IGNORED, answer, linked
 from quillpost.api.docs import BODY_ERRORS, errors
-from quillpost.api.needs import AskedPage, InTx, Parts, SubAccountFilter, id_in_path, may
+from quillpost.api.needs import AskedPage, AskedSearch, InTx, Parts, SubAccountFilter, id_in_path, may
 from quillpost.api.route import PREFIX, V2Route
 from quillpost.api.v2.giftcard_fields import OLD_AMOUNT, wrong_old_amount
 from quillpost.api.v2.message_template_body import MessageFields, MessageTemplateChanges, NewMessageTemplate
@@ -151,11 +151,14 @@ def list_message_templates(
     asked: AskedPage,
     sub_account_id: SubAccountFilter,
     types: WantedTypes,
+    search: AskedSearch,
 ) -> Response:
-    """Filter by type and sub account."""
+    """Filter by type and sub account; `search` looks at names and contents."""
     if sub_account_id is not None:
         require_sub_account(tx, sub_account_id)
-    page = templates.list_message_templates(tx, asked, sub_account_id=sub_account_id, types=types)
+    page = templates.list_message_templates(
+        tx, asked, sub_account_id=sub_account_id, types=types, search=search
+    )
     return linked(request, page, partial(shape, request))
 
 

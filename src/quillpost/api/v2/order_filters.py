@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import Depends, Query, Request
 from pydantic import WithJsonSchema
 
-from quillpost.api.needs import SubAccountFilter
+from quillpost.api.needs import AskedSearch, SubAccountFilter
 from quillpost.kit.errors import Invalid
 from quillpost.orders import metadata_filter
 from quillpost.orders.pieces import FAMILIES, Family
@@ -124,6 +124,7 @@ def item_status(
 def order_filter(
     request: Request,
     sub_account_id: SubAccountFilter,
+    search: AskedSearch,
     type: Annotated[AskedType, Query(description=f"Only orders of this type: {TYPE_NAMES}")] = None,  # noqa: A002
     status: Annotated[
         AskedOrderStatus, Query(description="Only those that stand here, such as Reviewing.")
@@ -143,6 +144,7 @@ def order_filter(
         created_after=moment("created_after", created_after, faults),
         created_before=moment("created_before", created_before, faults),
         metadata=_metadata(request, faults),
+        search=search,
     )
     if faults:
         raise Invalid(faults)

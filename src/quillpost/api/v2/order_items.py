@@ -15,6 +15,7 @@ from quillpost.api.needs import (
     AskedId,
     AskedLimit,
     AskedPage,
+    AskedSearch,
     InTx,
     Parts,
     SubAccountFilter,
@@ -61,15 +62,26 @@ ItemsPage = Annotated[PageRequest, Depends(page_of_items)]
     "/orders/{order_id}/items",
     response_model=schemas.ItemPage,
     responses=errors(404, 422),
-    dependencies=[Depends(may("orders:read"))],
     summary="List an order's items",
 )
 def list_items(
-    request: Request, order_id: OrderId, tx: InTx, asked: ItemsPage, status: WantedStatus
+    request: Request,
+    order_id: OrderId,
+    who: MayRead,
+    tx: InTx,
+    parts: Parts,
+    asked: ItemsPage,
+    status: WantedStatus,
+    search: AskedSearch,
 ) -> Response:
-    """One item is one mail piece for one recipient."""
+    """One item is one mail piece for one recipient. `search` looks at the recipients' names, companies,
+    e-mails and addresses."""
     order = store.read_order(tx, id_in_path(order_id))
-    return linked(request, reading.list_items(tx, order, asked, status=status), item_shape)
+    if search is not None:
+        page = reading.searched_items(parts.db, tx, tenant(who), asked, search, order=order, status=status)
+    else:
+        page = reading.list_items(tx, order, asked, status=status)
+    return linked(request, page, item_shape)
 
 
 @router.get(
@@ -82,19 +94,34 @@ def list_order_items(
     request: Request,
     who: MayRead,
     tx: InTx,
+    parts: Parts,
     asked: ItemsPage,
     sub_account_id: SubAccountFilter,
     status: WantedStatus,
+    search: AskedSearch,
     order_id: OfOrder = None,
 ) -> Response:
-    """Those of one order as they were given, or without `order_id` all of them, newest first."""
+    """Those of one order as they were given, or without `order_id` all of them, newest first. `search` looks
+    at the recipients' names, companies, e-mails and addresses."""
     if sub_account_id is not None:
         require_sub_account(tx, sub_account_id)
     number = number_in_query("order_id", order_id)
-    if number is not None:
-        order = _order_of(tx, number, sub_account_id)
-        return linked(request, reading.list_items(tx, order, asked, status=status), item_shape)
-    page = reading.list_every_item(tx, tenant(who), asked, sub_account_id=sub_account_id, status=status)
+    order = None if number is None else _order_of(tx, number, sub_account_id)
+    if search is not None:
+        page = reading.searched_items(
+            parts.db,
+            tx,
+            tenant(who),
+            asked,
+            search,
+            order=order,
+            sub_account_id=sub_account_id,
+            status=status,
+        )
+    elif order is not None:
+        page = reading.list_items(tx, order, asked, status=status)
+    else:
+        page = reading.list_every_item(tx, tenant(who), asked, sub_account_id=sub_account_id, status=status)
     return linked(request, page, item_shape)
 
 

@@ -41,7 +41,8 @@ OrderId = Annotated[str, Path(description="The order's id.", json_schema_extra={
 def list_orders(
     request: Request, who: MayRead, tx: InTx, parts: Parts, asked: AskedPage, wanted: WantedOrders
 ) -> Response:
-    """Filter by sub account, type, status, the time of creation, and by what is in the metadata.
+    """Filter by sub account, type, status, the time of creation, and by what is in the metadata. `search`
+    finds orders by someone they go to (name, company, e-mail or address), or by their id.
 
     Also at `/orders`.
     """

@@ -5,6 +5,8 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
+from quillpost.accounts.rules import Caller
+from quillpost.accounts.service import tenant
 from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.api.answers import answer, linked, paginated
 from quillpost.api.bodies import SoughtText, said
@@ -13,6 +15,7 @@ from quillpost.api.idempotency import HOLDS_SECRET
 from quillpost.api.needs import (
     AskedId,
     AskedRecipientsPage,
+    AskedSearch,
     InTx,
     Parts,
     SubAccountFilter,
@@ -41,6 +44,7 @@ from quillpost.audience.lists import known_lists, read_list, read_lists
 from quillpost.audience.recipients import Recipient
 from quillpost.audience.rules import LONGEST
 from quillpost.database import Tx
+from quillpost.database.paging import OLDEST_FIRST
 from quillpost.kit.errors import Invalid, NotFound
 from quillpost.kit.paging import Page
 from quillpost.parts import Parts as ServiceParts
@@ -49,6 +53,7 @@ router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Recipients"])
 
 MAY_READ = [Depends(may("lists:read"))]
 MAY_WRITE = [Depends(may("lists:write"))]
+MayRead = Annotated[Caller, Depends(may("lists:read"))]
 RecipientId = Annotated[str, Path(description="The recipient's id.", json_schema_extra={"type": "integer"})]
 TheirEmail = Annotated[
     SoughtText | None, Query(max_length=LONGEST, description="Only those with this e-mail, in any case.")
@@ -76,25 +81,27 @@ def _with_lists(tx: Tx, found: Iterable[Recipient]) -> tuple[list[Recipient], di
     return [one for one in people if one.mailing_list_id in lists], lists
 
 
-@router.get("/mailing-lists/{mailing_list_id}/recipients", include_in_schema=False, dependencies=MAY_READ)
+@router.get("/mailing-lists/{mailing_list_id}/recipients", include_in_schema=False)
 @router.get(
     "/mailing-lists-utils/recipients/{mailing_list_id}",
     response_model=schemas.ListRecipients,
     responses=errors(400, 404, 422),
-    dependencies=MAY_READ,
     summary="List a mailing list's recipients",
 )
 def list_recipients_of(
     request: Request,
     mailing_list_id: ListId,
+    who: MayRead,
     tx: InTx,
     parts: Parts,
     asked: AskedRecipientsPage,
     sub_account_id: SubAccountFilter,
+    search: AskedSearch,
     updated_since: Since = None,
 ) -> Response:
     """As they were added; with `updated_since` in the order of their changes, so that whoever follows a list
     asks again from the last change that it has seen. Asked for another sub account than the list's: nobody.
+    `search` looks at names, companies, e-mails and addresses.
 
     Also at `/mailing-lists/{mailing_list_id}/recipients`.
     """
@@ -105,10 +112,21 @@ def list_recipients_of(
     mailing_list = read_list(tx, id_in_path(mailing_list_id))
     if sub_account_id is not None:
         require_sub_account(tx, sub_account_id)
-    if sub_account_id in (None, mailing_list.sub_account_id):
+    if sub_account_id not in (None, mailing_list.sub_account_id):
+        page: Page[Recipient] = Page([], 0, asked)
+    elif search is None:
         page = recipients.list_recipients(tx, mailing_list, asked, updated_since=since)
     else:
-        page = Page([], 0, asked)
+        page = recipients.searched_recipients(
+            parts.db,
+            tx,
+            tenant(who),
+            asked,
+            search,
+            mailing_list_id=mailing_list.id,
+            updated_since=since,
+            sorting=OLDEST_FIRST if since is None else recipients.BY_CHANGE,
+        )
     shape = recipient_shapes(parts, [mailing_list])
     return paginated(request, page, shape)
 
@@ -117,33 +135,37 @@ def list_recipients_of(
     "/recipients",
     response_model=schemas.RecipientPage,
     responses=errors(400, 422),
-    dependencies=MAY_READ,
     summary="List recipients, newest first",
 )
 def list_recipients(
     request: Request,
+    who: MayRead,
     tx: InTx,
     parts: Parts,
     asked: AskedRecipientsPage,
     sub_account_id: SubAccountFilter,
+    search: AskedSearch,
     email: TheirEmail = None,
     mailing_list_id: OnList = None,
     mailing_list: OnListToo = None,
 ) -> Response:
-    """Of all lists; filter by e-mail, list and sub account."""
+    """Of all lists; filter by e-mail, list and sub account. `search` looks at names, companies, e-mails and
+    addresses."""
     named = {"mailing_list_id": mailing_list_id, "mailing_list": mailing_list}
     list_id = next(filter(None, (number_in_query(*each) for each in named.items())), None)
     if sub_account_id is not None:
         require_sub_account(tx, sub_account_id)
     if list_id is not None:
         read_lists(tx, [list_id])
-    page = recipients.recipient_page(
-        tx,
-        asked,
-        email=said(email),
-        mailing_list_id=list_id,
-        sub_account_id=sub_account_id,
-    )
+    only: dict[str, Any] = {
+        "email": said(email),
+        "mailing_list_id": list_id,
+        "sub_account_id": sub_account_id,
+    }
+    if search is None:
+        page = recipients.recipient_page(tx, asked, **only)
+    else:
+        page = recipients.searched_recipients(parts.db, tx, tenant(who), asked, search, **only)
     rows, lists = _with_lists(tx, page.rows)
     return linked(request, Page(rows, page.total, asked), recipient_shapes(parts, lists.values()))
 

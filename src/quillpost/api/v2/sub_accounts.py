@@ -10,7 +10,7 @@ from quillpost.accounts.rules import Caller
 from quillpost.api.answers import answer
 from quillpost.api.audited import Log
 from quillpost.api.docs import BODY_ERRORS, errors
-from quillpost.api.needs import InTx, Parts, id_in_path, may
+from quillpost.api.needs import AskedSearch, InTx, Parts, id_in_path, may
 from quillpost.api.route import PREFIX, V2Route
 from quillpost.api.v2.schemas import sub_accounts as schemas
 from quillpost.api.v2.schemas.common import Message
@@ -51,13 +51,14 @@ def shape(sub_account: store.SubAccount) -> dict[str, Any]:
 @router.get(
     "/sub-accounts",
     response_model=schemas.SubAccounts,
-    responses=errors(),
+    responses=errors(422),
     dependencies=MAY_READ,
     summary="List sub accounts, oldest first",
 )
-def list_sub_accounts(tx: InTx) -> Response:
-    """All of them at once. A token that is limited to one sees that one alone."""
-    return answer({"data": [shape(each) for each in store.list_sub_accounts(tx)]})
+def list_sub_accounts(tx: InTx, search: AskedSearch) -> Response:
+    """All of them at once. A token that is limited to one sees that one alone. `search` looks at titles,
+    names, companies, e-mails and return addresses."""
+    return answer({"data": [shape(each) for each in store.list_sub_accounts(tx, search=search)]})
 
 
 @router.post(
