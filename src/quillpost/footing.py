@@ -16,6 +16,7 @@ from quillpost.adapters.files.objects import folder_store, s3_store
 from quillpost.database import Database
 from quillpost.database.embedded import EmbeddedPostgres
 from quillpost.database.engine import require_reachable
+from quillpost.database.postgres_supervisor import PostgresSupervisor
 from quillpost.database.resealing import is_anything_sealed
 from quillpost.kit.errors import NotReady
 from quillpost.kit.key_files import KeyFile
@@ -49,16 +50,25 @@ class Ground:
     conninfo: str
     server: EmbeddedPostgres | None = None
     turn: Turn | None = None
+    supervisor: PostgresSupervisor | None = None
+
+    def retire(self) -> None:
+        """The service stops: a database server that ends now is not started again."""
+        if self.supervisor is not None:
+            self.supervisor.retire()
 
     def close(self) -> None:
-        if self.server is not None:
+        if self.supervisor is not None:
+            self.supervisor.stop()
+        elif self.server is not None:
             self.server.stop()
         if self.turn is not None:
             self.turn.end()
 
 
-def open_ground(settings: Settings, *, stays: bool = False) -> Ground:
-    """Start or find PostgreSQL. Call from the main thread: the server dies with the thread's process.
+def open_ground(settings: Settings, *, stays: bool = False, supervises: bool = False) -> Ground:
+    """Start or find PostgreSQL. Call from the main thread: the server dies with the thread's process. Who
+    `supervises` starts it again when it ends.
 
     A command that comes and goes, and had to start the server, keeps its turn until it has stopped it: a
     service that starts meanwhile waits, instead of settling on ground that is about to go.
@@ -80,7 +90,10 @@ def open_ground(settings: Settings, *, stays: bool = False) -> Ground:
         raise
     if stays or server.is_adopted:
         turn.end()
-    return Ground(server.conninfo(), server, turn)
+    supervisor = PostgresSupervisor(server) if supervises else None
+    if supervisor is not None:
+        supervisor.start()
+    return Ground(server.conninfo(), server, turn, supervisor)
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,6 +61,8 @@ class Parts:
     sends_mail: bool
     """Whether mails reach people: without a mail server they are written to the standard output."""
     metrics_token: str | None
+    has_own_database: bool
+    """Whether the database is the embedded one, which this service starts and looks after."""
     has_receiver: bool
     stall_seconds: float
     print_secrets: Mapping[str, Sequence[str]]

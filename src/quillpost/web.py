@@ -18,6 +18,7 @@ from quillpost.api.turns import Turns
 from quillpost.dashboard.home import front
 from quillpost.dashboard.index import ROUTERS
 from quillpost.dashboard.orders import looks, map_page
+from quillpost.database.reachability import DatabaseWatch
 from quillpost.doors import (
     brand_images,
     carrier_push,
@@ -49,11 +50,13 @@ Background = Callable[[], AbstractAsyncContextManager[None]]
 def create_app(parts: Parts, background: Background | None = None) -> FastAPI:
     """The application over these parts; `background` runs beside it, from first to last request."""
     live = Live(parts.db, parts.clock)
+    watch = DatabaseWatch(parts.db.conninfo)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[Mapping[str, Any]]:
         # What the server itself is to know of us: its connections end our streams when it stops.
         known = {"live": live}
+        watching = asyncio.create_task(watch.run())
         try:
             if background is None:
                 yield known
@@ -61,6 +64,7 @@ def create_app(parts: Parts, background: Background | None = None) -> FastAPI:
                 async with preparing(parts.studio.hands), background():
                     yield known
         finally:
+            watching.cancel()
             await asyncio.to_thread(parts.scans.close)
 
     app = FastAPI(
@@ -79,6 +83,7 @@ def create_app(parts: Parts, background: Background | None = None) -> FastAPI:
     app.state.fronts = files.remembered_fronts(parts.studio)
     app.state.brands = brand_images.remembered_brands(parts.studio)
     app.state.live = live
+    app.state.database_watch = watch
     app.state.order_looks = looks.remembered_looks()
     app.state.order_maps = map_page.remembered_maps()
     app.state.gift_guesses = Guesses(parts.db)

@@ -22,6 +22,7 @@ from quillpost.composition.studio import Studio
 from quillpost.creative.shelf import Shelf
 from quillpost.duties import automation_means as automation_means
 from quillpost.duties import tasks as tasks
+from quillpost.footing import Ground as Ground
 from quillpost.footing import Settings as Settings
 from quillpost.footing import file_store as file_store
 from quillpost.footing import key_path as key_path
@@ -126,6 +127,7 @@ def build(
         base_url=base_url,
         sends_mail=settings.smtp is not None,
         metrics_token=settings.metrics_token.get_secret_value() if settings.metrics_token else None,
+        has_own_database=settings.database_url is None,
         has_receiver=settings.receiver,
         stall_seconds=settings.job_stall_seconds,
         print_secrets=hook_secrets(settings),

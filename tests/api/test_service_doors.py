@@ -8,18 +8,44 @@ import sqlalchemy as sa
 from direct import TestClient
 from makers import Account, Build
 from quillpost import wiring
+from quillpost.database.reachability import DatabaseWatch
 from quillpost.database.tables import accounts
 from quillpost.kit.key_files import KeyFile
 from quillpost.parts import Parts
 from quillpost.web import create_app
 
+NOWHERE = "host=/nowhere dbname=quillpost"
 
-def test_health_needs_nothing(tmp_path: Path) -> None:
-    settings = wiring.Settings.model_validate({"home": tmp_path / "home"})
+
+def test_health_tells_that_the_database_answers(http: TestClient) -> None:
+    alive = http.get("/health")
+    assert (alive.status_code, alive.json()) == (200, {"status": "ok", "database": "ok"})
+
+
+@pytest.mark.parametrize(
+    ("url", "silent_for", "status", "word"),
+    [
+        (None, 0, 200, "degraded"),
+        (None, 60, 200, "degraded"),
+        (None, 61, 503, "failing"),
+        (NOWHERE, 3_600, 200, "degraded"),
+    ],
+    ids=["just now", "while it restarts", "beyond that", "another's database"],
+)
+def test_health_tells_of_a_database_that_is_away(
+    tmp_path: Path, url: str | None, silent_for: int, status: int, word: str
+) -> None:
+    settings = wiring.Settings.model_validate({"home": tmp_path / "home", "database_url": url})
     KeyFile(wiring.key_path(settings.home)).make()  # without a database nobody can tell whether one is lost
-    with TestClient(create_app(wiring.build(settings, "host=/nowhere dbname=quillpost"))) as http:
+    app = create_app(wiring.build(settings, NOWHERE))
+    times = iter([0.0, *[float(silent_for)] * 10])
+    app.state.database_watch = DatabaseWatch(NOWHERE, lambda: next(times))
+    with TestClient(app) as http:
         alive, ready = http.get("/health"), http.get("/ready")
-    assert (alive.status_code, alive.json()) == (200, {"status": "ok"})
+    assert (alive.status_code, alive.json()) == (
+        status,
+        {"status": word, "database": "unreachable", "database_unreachable_seconds": silent_for},
+    )
     assert ready.status_code == 503
     assert ready.json()["checks"]["database"] == "unreachable"
 

@@ -2,19 +2,17 @@
 
 import os
 import select
-import shutil
 import signal
 import stat
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
 import pytest
+from postgres_home import PREPARE, QUICK, ask, make_home, parent_of_a_server, postmaster_of
 
 from quillpost.database.embedded import EmbeddedPostgres
 from quillpost.database.postgres_account import server_account
@@ -23,20 +21,9 @@ from quillpost.kit.errors import NotReady
 
 pytestmark = pytest.mark.costly
 
-QUICK = {"fsync": "off"}
 IS_ROOT = os.geteuid() == 0
 
 MakesServers = Callable[..., EmbeddedPostgres]
-
-PREPARE = """
-import os, pwd, sys
-from pathlib import Path
-import psycopg
-from quillpost.database.embedded import EmbeddedPostgres
-from quillpost.kit.errors import NotReady
-home, bin_folder = Path(sys.argv[1]), Path(sys.argv[2]) if sys.argv[2:] else None
-server = EmbeddedPostgres(home, bin_folder=bin_folder, settings={"fsync": "off"})
-"""
 
 # After the imports: root's own Python may be closed to others.
 BECOME_ORDINARY_USER = """
@@ -48,11 +35,8 @@ if os.geteuid() == 0:
 
 @pytest.fixture
 def home() -> Iterator[Path]:
-    """A folder that every account can reach, as pytest's own temporary folders are not."""
-    folder = Path(tempfile.mkdtemp(prefix="qp-"))
-    folder.chmod(0o755)
-    yield folder
-    shutil.rmtree(folder)
+    with make_home() as home:
+        yield home
 
 
 @pytest.fixture
@@ -66,17 +50,6 @@ def make(home: Path) -> Iterator[MakesServers]:
     yield maker
     for server in reversed(made):
         server.stop()
-
-
-def ask(server: EmbeddedPostgres, question: str) -> object:
-    with psycopg.connect(server.conninfo(), autocommit=True) as connection:
-        cursor = connection.execute(question)
-        row = cursor.fetchone() if cursor.description else None
-        return row[0] if row else None
-
-
-def postmaster_of(home: Path) -> int:
-    return int((home / "postgres/data/postmaster.pid").read_text().split()[0])
 
 
 def fake_postgres(folder: Path, *, postgres: str, initdb: str = "exit 0") -> Path:
@@ -93,18 +66,6 @@ def run(code: str, *arguments: Path) -> str:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
-
-
-@contextmanager
-def parent_of_a_server(home: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Another process that has started the server and now waits."""
-    code = PREPARE + "server.start(); print('ready', flush=True); sys.stdin.read()"
-    with subprocess.Popen(
-        [sys.executable, "-c", code, str(home)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as parent:
-        assert parent.stdout is not None
-        assert parent.stdout.readline() == b"ready\n"
-        yield parent
 
 
 def test_the_first_start_creates_the_database(make: MakesServers) -> None:

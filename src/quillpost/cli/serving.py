@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from multiprocessing import parent_process
 from threading import Thread
+from types import FrameType
 from typing import Annotated, Any
 
 import structlog
@@ -55,16 +56,16 @@ def serve(
     configure_logs(as_json=settings.log_format == "json", level=settings.log_level)
     warn_of_missing_scripts(settings)
     listener = _listen(settings.host, settings.port)
-    ground = wiring.open_ground(settings, stays=True)
+    ground = wiring.open_ground(settings, stays=True, supervises=True)
     try:
         make_ready(ground.conninfo)
         note_receiver(settings)
         greeting = prepare_welcome(settings, ground.conninfo) if welcome else None
         with suppress(KeyboardInterrupt):
             if workers == 1:
-                _serve_alone(settings, ground.conninfo, listener, greeting)
+                _serve_alone(settings, ground, listener, greeting)
             else:
-                _serve_many(settings, workers, listener, greeting)
+                _serve_many(settings, workers, ground, listener, greeting)
     finally:
         ground.close()
 
@@ -118,9 +119,15 @@ def _background(settings: wiring.Settings, parts: Parts) -> Background:
 
 
 class _GreetingServer(uvicorn.Server):
-    """Says hello once it accepts connections."""
+    """Says hello once it accepts connections, and tells its ground when it is asked to stop."""
 
     greeting: Welcome | None = None
+    ground: wiring.Ground | None = None
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if self.ground is not None:
+            self.ground.retire()
+        super().handle_exit(sig, frame)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -143,21 +150,37 @@ def _config(settings: wiring.Settings, app: Any, **more: Any) -> uvicorn.Config:
     )
 
 
+class _ServerProcesses(Multiprocess):
+    """Several of them; tells their ground before they are asked to stop."""
+
+    ground: wiring.Ground
+
+    def terminate_all(self) -> None:
+        self.ground.retire()
+        super().terminate_all()
+
+
 def _serve_alone(
-    settings: wiring.Settings, conninfo: str, listener: socket.socket, greeting: Welcome | None
+    settings: wiring.Settings, ground: wiring.Ground, listener: socket.socket, greeting: Welcome | None
 ) -> None:
-    server = _GreetingServer(_config(settings, _application(settings, conninfo)))
-    server.greeting = greeting
+    server = _GreetingServer(_config(settings, _application(settings, ground.conninfo)))
+    server.greeting, server.ground = greeting, ground
     server.run(sockets=[listener])
 
 
 def _serve_many(
-    settings: wiring.Settings, workers: int, listener: socket.socket, greeting: Welcome | None
+    settings: wiring.Settings,
+    workers: int,
+    ground: wiring.Ground,
+    listener: socket.socket,
+    greeting: Welcome | None,
 ) -> None:
     config = _config(settings, "quillpost.cli.server_child:app_of_child", factory=True, workers=workers)
     if greeting is not None:
         greeting.show()
-    Multiprocess(config, sockets=[listener]).run()
+    processes = _ServerProcesses(config, sockets=[listener])
+    processes.ground = ground
+    processes.run()
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -4,7 +4,7 @@ import asyncio
 import gc
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Annotated, Protocol
 
@@ -35,14 +35,16 @@ def work(
     signal.signal(signal.SIGTERM, leave)
     settings = wiring.load_settings()
     configure_logs(as_json=settings.log_format == "json", level=settings.log_level)
-    ground = wiring.open_ground(settings, stays=True)
+    ground = wiring.open_ground(settings, stays=True, supervises=True)
     try:
         make_ready(ground.conninfo)
         parts = wiring.build(settings, ground.conninfo)
         wiring.warn_of_open_key(settings)
         chosen = [name.strip() for name in queues.split(",")] if queues else None
         with suppress(KeyboardInterrupt):
-            asyncio.run(work_until_stopped(settings, parts, chosen, concurrency))
+            asyncio.run(
+                work_until_stopped(settings, parts, chosen, concurrency, before_the_end=ground.retire)
+            )
         parts.db.close()
     finally:
         ground.close()
@@ -85,7 +87,12 @@ async def end(tasks: Sequence[asyncio.Task[None]]) -> None:
 
 
 async def work_until_stopped(
-    settings: wiring.Settings, parts: Parts, queues: list[str] | None, concurrency: int | None
+    settings: wiring.Settings,
+    parts: Parts,
+    queues: list[str] | None,
+    concurrency: int | None,
+    *,
+    before_the_end: Callable[[], None] | None = None,
 ) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -95,6 +102,8 @@ async def work_until_stopped(
     tasks = started(stop, runner, *wiring.listeners(settings, parts))
     spare_the_collector()
     await stop.wait()
+    if before_the_end is not None:
+        before_the_end()
     await end(tasks)
 
 

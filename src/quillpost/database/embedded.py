@@ -2,7 +2,7 @@
 
 Whoever starts the server owns it and stops it; a second process finds it running and adopts it.
 The server ends with its starter, even one that was killed. Where that fails, the next start
-adopts the server that was left behind.
+adopts the server that was left behind. `postgres_supervisor.py` starts a server again that ended.
 """
 
 import ctypes
@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 from urllib.parse import quote
 
 import psycopg
@@ -69,7 +70,7 @@ class EmbeddedPostgres:
     """One cluster below `home`, with the database `quillpost` in it.
 
     `start` belongs on the main thread: the kernel ends the server with the thread that forked it.
-    From another thread the server is started without that tie.
+    From another thread the server is started without that tie. `restart` belongs on a thread that stays.
     """
 
     def __init__(
@@ -86,6 +87,10 @@ class EmbeddedPostgres:
         self._shelter = shelter
         self._server: subprocess.Popen[bytes] | None = None
         self._cluster: _Cluster | None = None
+
+    @property
+    def home(self) -> Path:
+        return self._home
 
     @property
     def bin_folder(self) -> Path:
@@ -120,12 +125,45 @@ class EmbeddedPostgres:
             binaries = sheltered_binaries(binaries, account, self._shelter)
             self._cluster = _Cluster(folder, account, binaries)
             try:
-                with _one_starter_at_a_time(folder):
-                    self._server = self._cluster.adopt_or_launch(self._settings)
+                with self._cluster.one_starter_at_a_time():
+                    is_tied = threading.current_thread() is threading.main_thread()
+                    self._server = self._cluster.adopt_or_launch(self._settings, is_tied=is_tied)
                     self._cluster.ensure_database(DATABASE)
             except BaseException:
                 self.stop()
                 raise
+
+    def restart(self, *, is_wanted: Callable[[], bool]) -> None:
+        """Return when a server answers again after the last one ended: a new one of ours, or one that another
+        process was faster to start. Call it on a thread that stays until `stop`. When it is not wanted any
+        more, or cannot start, it raises `NotReady`, and no server of ours is left."""
+        cluster, ended = self._running(), self._server
+        if ended is not None:
+            _stop(ended)
+            self._server = None
+        with _told_in_one_sentence(self._home), cluster.one_starter_at_a_time(is_wanted):
+            self._server = cluster.adopt_or_launch(self._settings, is_tied=True, is_wanted=is_wanted)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the server's process is gone; one of ours leaves no zombie then."""
+        if self._server is not None:
+            return self._server.poll() is not None
+        return not self._running().is_served
+
+    @property
+    def exit_status(self) -> int | None:
+        """Of a server of ours that has ended; negative: the signal that killed it."""
+        return None if self._server is None else self._server.returncode
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether somebody asked the server to stop: it takes no connection, and waits for those it has."""
+        return self._running().is_stopping
+
+    def hasten_stop(self) -> None:
+        """Have a server that is stopping end without waiting for its connections."""
+        self._running().signal(signal.SIGINT)
 
     def stop(self) -> None:
         """Stop the server if we started it; one that we adopted stays. Safe to call twice."""
@@ -150,8 +188,36 @@ class _Cluster:
         self._log = folder / "postgres.log"
         self.socket_folder = self._choose_socket_folder()
 
-    def adopt_or_launch(self, settings: Mapping[str, str]) -> subprocess.Popen[bytes] | None:
-        """The process of a server that we started, or None for one that was there already."""
+    @property
+    def is_served(self) -> bool:
+        return postgres_pidfile.is_served(self._data)
+
+    @property
+    def is_stopping(self) -> bool:
+        return postgres_pidfile.read_status(self._data) == "stopping"
+
+    def signal(self, number: int) -> None:
+        pid = postgres_pidfile.read_pid(self._data)
+        if pid is not None and self.is_served:
+            os.kill(pid, number)
+
+    @contextmanager
+    def one_starter_at_a_time(self, is_wanted: Callable[[], bool] = lambda: True) -> Iterator[None]:
+        with (self._folder / "starting.lock").open("w") as lock:
+            while not _is_taken(lock):
+                _require(is_wanted())
+                time.sleep(BETWEEN_LOOKS)
+            yield
+
+    def adopt_or_launch(
+        self,
+        settings: Mapping[str, str],
+        *,
+        is_tied: bool,
+        is_wanted: Callable[[], bool] = lambda: True,
+    ) -> subprocess.Popen[bytes] | None:
+        """The process of a server that we started, or None for one that was there already. A server that
+        `is_tied` ends with the thread that calls this."""
         self.account.own(self._folder)
         self._make_private(self.socket_folder)
         if not self._data.exists():
@@ -159,11 +225,12 @@ class _Cluster:
         self._check_version()
         deadline = time.monotonic() + PATIENCE_TO_START
         while True:
+            _require(is_wanted())
             if self.answers():
                 return None
             postgres_pidfile.disown_if_stale(self._data)
             self._write_access_rules()
-            server, fault = self._launch(settings, deadline)
+            server, fault = self._launch(settings, deadline, is_tied=is_tied, is_wanted=is_wanted)
             if fault is None:
                 return server
             if time.monotonic() > deadline or not any(known in fault for known in PASSING_FAULTS):
@@ -264,7 +331,12 @@ class _Cluster:
             self.account.own(file)
 
     def _launch(
-        self, settings: Mapping[str, str], deadline: float
+        self,
+        settings: Mapping[str, str],
+        deadline: float,
+        *,
+        is_tied: bool,
+        is_wanted: Callable[[], bool],
     ) -> tuple[subprocess.Popen[bytes], str | None]:
         """A server that answers, or one that has ended and what it said last."""
         options = {**settings, "unix_socket_directories": str(self.socket_folder)}
@@ -283,11 +355,12 @@ class _Cluster:
                 env=ENVIRONMENT,
                 cwd="/",
                 start_new_session=True,  # Ctrl-C at the terminal is ours to pass on
-                preexec_fn=_tie_to_this_process(),
+                preexec_fn=_tie_to_this_thread() if is_tied else None,
                 **self.account.identity(),
             )
         try:
             while server.poll() is None:
+                _require(is_wanted())
                 if self.answers():
                     return server, None
                 if time.monotonic() > deadline:
@@ -301,11 +374,17 @@ class _Cluster:
             return server, _fault_in(log.read().decode(errors="replace"))
 
 
-@contextmanager
-def _one_starter_at_a_time(folder: Path) -> Iterator[None]:
-    with (folder / "starting.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+def _is_taken(lock: IO[str]) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _require(is_wanted: bool) -> None:
+    if not is_wanted:
+        raise NotReady("The service stops: the embedded database is not started again.")
 
 
 @contextmanager
@@ -321,9 +400,9 @@ def _told_in_one_sentence(home: Path) -> Iterator[None]:
         raise NotReady(f"The data folder {home} cannot be used: {fault.strerror}.") from fault
 
 
-def _tie_to_this_process() -> Callable[[], None] | None:
+def _tie_to_this_thread() -> Callable[[], None] | None:
     """What the child does just before it becomes the server, so that it ends when we do."""
-    if sys.platform != "linux" or threading.current_thread() is not threading.main_thread():
+    if sys.platform != "linux":
         return None
     prctl = ctypes.CDLL(None).prctl  # found before the fork, where loading is still safe
     parent = os.getpid()

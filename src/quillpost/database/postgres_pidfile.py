@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 NO_PROCESS = 2**30  # no system counts its processes that far
+STATUS_LINE = 8
 
 
 def disown_if_stale(data: Path) -> None:
@@ -24,6 +25,31 @@ def disown_if_stale(data: Path) -> None:
         file.unlink()
     elif not _serves(int(pid), data):
         file.write_text(f"{NO_PROCESS}\n{rest}")
+
+
+def read_pid(data: Path) -> int | None:
+    """The process that the file names."""
+    lines = _lines(data)
+    return int(lines[0]) if lines and lines[0].isdecimal() else None
+
+
+def read_status(data: Path) -> str | None:
+    """What the server says of itself: starting, ready, standby or stopping."""
+    lines = _lines(data)
+    return lines[STATUS_LINE - 1].strip() if len(lines) >= STATUS_LINE else None
+
+
+def is_served(data: Path) -> bool:
+    """Whether the process that the file names is there, and a server of this data."""
+    pid = read_pid(data)
+    return pid is not None and _serves(pid, data)
+
+
+def _lines(data: Path) -> list[str]:
+    try:
+        return (data / "postmaster.pid").read_text().splitlines()
+    except FileNotFoundError:
+        return []
 
 
 def _serves(pid: int, data: Path) -> bool:

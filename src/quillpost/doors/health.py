@@ -4,12 +4,13 @@ import secrets
 from typing import Annotated
 
 import sqlalchemy as sa
-from fastapi import APIRouter, Depends, Header, Response
+from fastapi import APIRouter, Depends, Header, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST, Gauge, generate_latest
 
 from quillpost.accounts.service import is_operator_token
 from quillpost.api.answers import answer
 from quillpost.api.needs import parts_of
+from quillpost.database.reachability import DatabaseWatch
 from quillpost.database.schema import state
 from quillpost.kit.errors import Unauthenticated, Unavailable
 from quillpost.kit.metrics import REGISTRY
@@ -45,13 +46,30 @@ BACKLOG_GAUGES = {
     }.items()
 }
 
+LONGEST_SILENCE = 60.0
+"""Seconds in which our own database comes back after a crash: it is being restarted meanwhile, and to start
+us again would only begin that anew. A database that is not ours comes back without us."""
+
 OurParts = Annotated[Parts, Depends(parts_of)]
 
 
 @router.get("/health", summary="Alive", include_in_schema=False)
-async def health() -> Response:
-    """The process answers."""
-    return answer({"status": "ok"})
+async def health(request: Request, parts: OurParts) -> Response:
+    """For whoever starts us again when we fail: 503 is for what a restart may help. The database is told of
+    in any case."""
+    watch: DatabaseWatch = request.app.state.database_watch
+    silent = await watch.look()
+    if silent is None:
+        return answer({"status": "ok", "database": "ok"})
+    is_failing = parts.has_own_database and silent > LONGEST_SILENCE
+    return answer(
+        {
+            "status": "failing" if is_failing else "degraded",
+            "database": "unreachable",
+            "database_unreachable_seconds": int(silent),
+        },
+        status=503 if is_failing else 200,
+    )
 
 
 @router.get("/ready", summary="Ready for work", include_in_schema=False)
