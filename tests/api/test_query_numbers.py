@@ -48,7 +48,7 @@ def test_the_first_name_that_says_something_counts(caller: Account, query: str, 
     ("path", "wrong"),
     [
         ("/webhooks?items_per_page=7&limit=0", "limit"),
-        ("/webhooks?limit=8.0", "limit"),
+        ("/webhooks?limit=8.5", "limit"),
         ("/order-items?items_per_page=7&per_page=x", "per_page"),
         ("/orders/list?sub_account_id=&sub_account=-1", "sub_account"),
         ("/orders/list?sub_account_id=1&sub_account=x", "sub_account"),

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cache
 from typing import Annotated, Any, ClassVar, Self, TypeVar
 
@@ -24,6 +25,7 @@ from quillpost.api.errors import invalid_of
 from quillpost.api.rows import Allowance
 from quillpost.kit.bounds import MOST_FAULTS
 from quillpost.kit.errors import Invalid
+from quillpost.kit.exact_json import WrittenNumber
 
 LARGEST_ID = 2**63 - 1
 BEYOND_IDS = LARGEST_ID + 1
@@ -31,6 +33,7 @@ HALF_A_CHARACTER = re.compile("[\ud800-\udfff]")
 
 
 MULTIPART = "multipart/form-data"
+JSON_NUMBER = re.compile(r"-?[0-9]{1,40}(\.[0-9]{1,400})?([eE][+-]?[0-9]{1,3})?")
 BOUNDARY = re.compile(rb"[0-9A-Za-z'()+_,./:=? -]{0,69}[0-9A-Za-z'()+_,./:=?-]")
 
 NO_NUL = r"^[^\u0000]*$"
@@ -58,10 +61,32 @@ def whole_number(text: str) -> int | None:
     return min(int(text), BEYOND_IDS) if len(text) <= len(str(BEYOND_IDS)) else BEYOND_IDS
 
 
+def written_integer(text: str) -> int | None:
+    """The integer that a number writes as JSON has them: 8, 8.0 and 8e0 are one. None for any other number;
+    whatever no id can be is `BEYOND_IDS`, or as far below zero."""
+    if (digits := whole_number(text)) is not None or JSON_NUMBER.fullmatch(text) is None:
+        return digits
+    number = Decimal(text)
+    if number and number.adjusted() >= len(str(BEYOND_IDS)):
+        return BEYOND_IDS if number > 0 else -BEYOND_IDS
+    return int(number) if number == number.to_integral_value() else None
+
+
+def integer_of(value: object) -> object:
+    """A number without a fraction is an integer, however it is written; anything else is left as it is."""
+    if isinstance(value, WrittenNumber):
+        number = written_integer(value.text)
+        return value if number is None else number
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 def _number(value: object) -> object:
     """Ids may be strings of digits; any other string is left to be refused."""
-    number = whole_number(value) if isinstance(value, str) else None
-    return value if number is None else number
+    if isinstance(value, FormText):
+        number = written_integer(value)
+    else:
+        number = whole_number(value) if isinstance(value, str) else None
+    return integer_of(value) if number is None else number
 
 
 def _flag(value: object) -> object:
@@ -104,6 +129,7 @@ class _NullIsLeftOut:
 # Bounds stand before the reader: behind it the description would not show them. And they are whole in the
 # floating point in which a description has them.
 DIGITS = BeforeValidator(_number)
+INTEGER = BeforeValidator(integer_of)
 Id = Annotated[int, Field(ge=1, lt=BEYOND_IDS), DIGITS]
 Whole = Annotated[int, DIGITS]
 Flag = Annotated[bool, BeforeValidator(_flag)]
@@ -137,6 +163,9 @@ class Body(BaseModel):
     @model_validator(mode="wrap")
     @classmethod
     def _as_examined(cls, sent: Any, validate: ModelWrapValidatorHandler[Self]) -> Self:
+        if isinstance(sent, WrittenNumber):
+            # It remembers how it was written, and looks like an object with attributes: it is none.
+            return validate(float(sent))
         if not isinstance(sent, Examined):
             return validate(sent)
         if sent.wrong is not None:

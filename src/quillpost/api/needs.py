@@ -9,7 +9,7 @@ from pydantic import WithJsonSchema
 
 from quillpost.accounts.rules import Caller
 from quillpost.accounts.service import tenant
-from quillpost.api.bodies import BEYOND_IDS, LARGEST_ID, SoughtText, said, whole_number
+from quillpost.api.bodies import BEYOND_IDS, LARGEST_ID, SoughtText, said, whole_number, written_integer
 from quillpost.database import Tx
 from quillpost.database.search import LONGEST, MOST_WORDS
 from quillpost.kit.errors import Invalid, Unauthenticated
@@ -138,8 +138,8 @@ def count_in_query(name: str, given: str | None, most: int) -> int | None:
     """A number from 1 in a query string, at most so many."""
     if given is None or not given.strip():
         return None
-    number = whole_number(given.strip())
-    if not number:
+    number = written_integer(given.strip()) or 0
+    if number < 1:
         raise Invalid({name: ["This must be a whole number from 1."]})
     return min(number, most)
 
@@ -152,8 +152,8 @@ def number_in_query(name: str, given: str | None) -> int | None:
     """An id in a query string."""
     if given is None or not given.strip():
         return None
-    number = whole_number(given.strip())
-    if not number or number > LARGEST_ID:
+    number = written_integer(given.strip()) or 0
+    if not 0 < number <= LARGEST_ID:
         raise Invalid({name: ["This must be a whole number."]})
     return number
 

@@ -16,7 +16,9 @@ from quillpost.api.bodies import (
     Id,
     Switch,
     Text,
+    integer_of,
     read_body,
+    written_integer,
 )
 from quillpost.api.v2.send import OFFERS, Offer
 from quillpost.api.v2.send_body import SendBody
@@ -34,6 +36,10 @@ ROOM_FOR_THE_REST = 100_000
 BY_PATH: Mapping[str, Offer] = {path: offer for offer in OFFERS for path in offer.piece.paths}
 PIECE_NAMES = ", ".join(offer.piece.paths[0] for offer in OFFERS)
 
+OF_A_PIECE: dict[str, Any] = {
+    "required": ["piece"],
+    "properties": {"piece": {"type": "string", "enum": list(BY_PATH)}},
+}
 CHOOSES = "An automation chooses whom it mails by itself: leave this out."
 LEFT_OUT: Mapping[str, str] = {
     **dict.fromkeys(("recipients", "mailing_list_ids", "mailing_lists", "radius_search"), CHOOSES),
@@ -75,8 +81,8 @@ def _named(text: str) -> str:
 
 def _signed(value: object) -> object:
     """In a form a number is text, and may be below zero."""
-    digits = value.removeprefix("-") if isinstance(value, FormText) else ""
-    return int(str(value)) if digits.isascii() and digits.isdigit() and len(digits) < 10 else value
+    number = written_integer(value) if isinstance(value, FormText) else None
+    return integer_of(value) if number is None else number
 
 
 Name = Annotated[
@@ -114,7 +120,7 @@ class NewAutomation(AutomationBody):
     mailing_list_id: Id | None = Field(None, description=WHOSE)
     date_field: DateField | None = Field(None, description=WHICH)
     days_offset: Annotated[Offset, NULL_IS_LEFT_OUT] = Field(0, description=OFFSET)
-    send: dict[str, Any] = Field(description=WHAT)
+    send: dict[str, Any] = Field(description=WHAT, json_schema_extra=OF_A_PIECE)
     daily_limit: Annotated[DailyLimit, NULL_IS_LEFT_OUT] = Field(DAILY_LIMIT, description=LIMIT)
     enabled: Switch = Field(False, description=ON)
 
@@ -130,7 +136,11 @@ class ChangedAutomation(AutomationBody):
     mailing_list_id: Id | None = Field(None, description=WHOSE)
     date_field: DateField | None = Field(None, description=WHICH)
     days_offset: Offset = Field(default_factory=int, description=OFFSET)
-    send: dict[str, Any] = Field(default_factory=dict, description=f"{WHAT} It replaces the former whole.")
+    send: dict[str, Any] = Field(
+        default_factory=dict,
+        description=f"{WHAT} It replaces the former whole.",
+        json_schema_extra=OF_A_PIECE,
+    )
     daily_limit: DailyLimit = Field(default_factory=int, description=LIMIT)
     enabled: Flag = Field(default_factory=bool, description=ON)
 

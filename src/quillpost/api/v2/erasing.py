@@ -11,6 +11,7 @@ from quillpost.api.audited import Log
 from quillpost.api.bodies import Body, Text
 from quillpost.api.docs import BODY_ERRORS, errors
 from quillpost.api.needs import Parts, may
+from quillpost.api.requirements import one_of_texts
 from quillpost.api.route import PREFIX, V2Route
 from quillpost.api.v2.schemas.erasing import Erased
 from quillpost.audience.rules import LONGEST
@@ -28,7 +29,8 @@ class WhomToErase(Body):
 
     model_config = ConfigDict(
         json_schema_extra={
-            "examples": [{"address": "12 Main St, Austin, TX 78701", "email": "jane@example.com"}]
+            "examples": [{"address": "12 Main St, Austin, TX 78701", "email": "jane@example.com"}],
+            **one_of_texts("address", "email"),
         }
     )
 

@@ -67,7 +67,7 @@ _BODY = {
                 "example": {"file": "(the bytes of visitors.csv)", "mapping": '{"Street": "address"}'},
             },
             "text/csv": {
-                "schema": {"type": "string"},
+                "schema": {"type": "string", "minLength": 1, "pattern": r"\w"},
                 "example": "Name,Street,City,State,Zip\nJane Doe,12 Main St,Austin,TX,78701\n",
             },
         },

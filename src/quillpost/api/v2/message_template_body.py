@@ -1,14 +1,17 @@
 """The bodies of message templates."""
 
+from collections.abc import Set
 from typing import Annotated, Any
 
 from pydantic import AliasChoices, ConfigDict, Field
 
 from quillpost.api.bodies import Body, Flag, Id, Text, Whole
+from quillpost.api.requirements import ID, SAYS_SOMETHING, URL, any_of, has
 from quillpost.api.v2.giftcard_fields import OLD_AMOUNT, OldAmount, SavedAmount, ignored_old_amount
 from quillpost.api.v2.notified import Notified
 from quillpost.api.v2.schemas.message_templates import FontSize, MessageType
 from quillpost.api.v2.template_fields import NOT_NULL, MaybeText, MaybeUrl, Name
+from quillpost.creative.message_rules import CARDS, GIFTCARD, LETTERS
 
 LONGEST_CONTENT = 100_000
 """Far beyond what fits: how much is taken is a setting, and what fits is seen when it is sent."""
@@ -83,6 +86,10 @@ class MessageFields(Body):
         return values
 
 
+def _types(names: Set[str]) -> dict[str, Any]:
+    return {"type": "string", "enum": sorted(names)}
+
+
 class NewMessageTemplate(MessageFields):
     model_config = ConfigDict(
         json_schema_extra={
@@ -95,7 +102,22 @@ class NewMessageTemplate(MessageFields):
                     "qrcode_url": "https://example.com/hello",
                     "cc_emails": ["dana@example.com"],
                 }
-            ]
+            ],
+            "allOf": [
+                any_of(
+                    [
+                        has(content=SAYS_SOMETHING),
+                        has(type=_types(LETTERS), pdf_only_url=URL),
+                        has(type=_types(CARDS), custom_background_url=URL),
+                    ]
+                ),
+                any_of(
+                    [
+                        has(type=_types(LETTERS | CARDS - GIFTCARD)),
+                        has(giftcard_brand_code=SAYS_SOMETHING, giftcard_amount=ID),
+                    ]
+                ),
+            ],
         }
     )
 

@@ -1,7 +1,7 @@
 """The files of production batches, for operators. Whoever takes one is noted: some hold what gift cards are
 claimed with."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Response
 
@@ -19,6 +19,17 @@ from quillpost.fulfilment.shown import BatchFile, find_batch, find_file
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Print room"])
 
 FILES = "/print/batches/{batch_id}/files/{name}"
+BYTES: dict[str, Any] = {"schema": {"type": "string", "format": "binary"}}
+FILE_CONTENT: dict[str, Any] = {
+    "application/pdf": BYTES,
+    "text/csv": {"schema": {"type": "string"}, "example": "position,item_id\n1,340\n"},
+    "application/json": {
+        "schema": {"anyOf": [{"type": "object"}, {"type": "array"}]},
+        "example": {"batch": "B-12"},
+    },
+    "application/octet-stream": BYTES,
+}
+"""By the end of its name: .pdf, .csv, .json, and any other."""
 FileName = Annotated[str, Path(description="The file's name, such as print.pdf.")]
 
 
@@ -27,8 +38,8 @@ FileName = Annotated[str, Path(description="The file's name, such as print.pdf."
     response_class=Response,
     responses={
         200: {
-            "description": "The file, to be saved.",
-            "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+            "description": "The file, to be saved; of which kind it is, its name says.",
+            "content": FILE_CONTENT,
         },
         **errors(404),
     },

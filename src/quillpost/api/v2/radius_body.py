@@ -13,8 +13,9 @@ from quillpost.api.bodies import (
     Id,
     Switch,
     Text,
+    integer_of,
     said,
-    whole_number,
+    written_integer,
 )
 from quillpost.leads.rules import FEWEST, MOST, Search, read_record_types
 from quillpost.leads.tags import ALL, RECORD_TYPES
@@ -32,8 +33,8 @@ EXAMPLE: JsonDict = {
 
 def _digits_of_form(value: object) -> object:
     """A form knows texts alone; in JSON a number is a number."""
-    number = whole_number(value) if isinstance(value, FormText) else None
-    return value if number is None else number
+    number = written_integer(value) if isinstance(value, FormText) else None
+    return integer_of(value) if number is None else number
 
 
 def _countable(number: int) -> int:

@@ -15,6 +15,7 @@ from pydantic import (
 
 from quillpost.api.bodies import Body, Id, SoughtText, Text, ignored_in_rows
 from quillpost.api.errors import invalid_of
+from quillpost.api.requirements import one_of_texts
 from quillpost.api.v2.inline_recipients import KNOWN, InlineRecipient
 from quillpost.audience.rules import LONGEST
 
@@ -71,7 +72,7 @@ class PersonFields(Body):
 class NewRecipient(PersonFields):
     """An address in parts, or whole on one line, or at least an e-mail."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE]})
+    model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE], **one_of_texts("address", "email")})
 
     mailing_list_id: Id = Field(validation_alias=LIST_NAMES, description="The list to be on.")
 
@@ -178,7 +179,10 @@ class WhomToRemove(Body):
     """Where someone of a list lives, or their e-mail."""
 
     model_config = ConfigDict(
-        json_schema_extra={"examples": [{"mailing_list_id": 12, "address": "12 Main St, Austin, TX 78701"}]}
+        json_schema_extra={
+            "examples": [{"mailing_list_id": 12, "address": "12 Main St, Austin, TX 78701"}],
+            **one_of_texts("address", "email"),
+        }
     )
 
     mailing_list_id: Id = Field(validation_alias=LIST_NAMES, description="The list to be taken off.")

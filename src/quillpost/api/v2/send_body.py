@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AliasChoices, BeforeValidator, Field
+from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field
 
 from quillpost.api.bodies import DIGITS, NULL_IS_LEFT_OUT, Body, Flag, FormText, Id, Switch, Text, Whole, said
 from quillpost.api.rows import STOPS_EARLY
+from quillpost.api.v2 import send_requirements
 from quillpost.api.v2.giftcard_fields import (
     OLD_AMOUNT,
     Amount,
@@ -256,6 +257,8 @@ class SendBody(Body):
 class SendCard(SendBody):
     """A notecard or a magnacard to everyone in the audience."""
 
+    model_config = ConfigDict(json_schema_extra=send_requirements.CARD)
+
     custom_background_image: Text | None = Field(
         None,
         max_length=LONGEST_URL,
@@ -281,6 +284,8 @@ class SendPostcard(SendCard):
 class SendLetter(SendBody):
     """A letter to everyone in the audience."""
 
+    model_config = ConfigDict(json_schema_extra=send_requirements.LETTER)
+
     additional_pages_url: Text | None = Field(
         None,
         max_length=LONGEST_URL,
@@ -304,6 +309,8 @@ class SendLetter(SendBody):
 
 class SendGiftcard(SendBody):
     """A folded card with a gift card inside to everyone in the audience."""
+
+    model_config = ConfigDict(json_schema_extra=send_requirements.GIFTCARD)
 
     giftcard_brand: Text | None = Field(
         None,

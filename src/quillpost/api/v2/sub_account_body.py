@@ -14,7 +14,7 @@ from pydantic import (
 )
 
 from quillpost.accounts.sub_accounts import BACKGROUNDS, SubAccount
-from quillpost.api.bodies import BEYOND_IDS, NOT_BLANK, Body, Text, said
+from quillpost.api.bodies import BEYOND_IDS, INTEGER, NOT_BLANK, Body, Text, said
 from quillpost.composition.content import parse_colour
 from quillpost.creative.wording import LONGEST_URL
 
@@ -52,7 +52,7 @@ Title = Annotated[Text, Field(json_schema_extra={"pattern": NOT_BLANK}), AfterVa
 Words = Annotated[Text | None, AfterValidator(said)]
 Mark = Annotated[
     bool
-    | Annotated[int, Field(gt=-BEYOND_IDS, lt=BEYOND_IDS)]
+    | Annotated[int, Field(gt=-BEYOND_IDS, lt=BEYOND_IDS), INTEGER]
     | Annotated[Text, Field(max_length=LONGEST)]
     | None,
     WrapValidator(_one_of_three),

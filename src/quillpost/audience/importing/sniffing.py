@@ -37,6 +37,7 @@ _SIGNATURES = (
 )
 _SENDABLE = "Send a CSV, TSV or .xlsx file."
 _MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+_SAYS_NOTHING = " \t\r\n\0\"'\ufeff\ufffd" + "".join(DELIMITERS)
 _CONTROLS = re.compile(rb"[\x01-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 
 
@@ -69,6 +70,8 @@ def sniff(file: IO[bytes], *, has_header: bool | None = None, is_workbook: bool 
     cells = [row.cells for row in rows if row.fault is None]
     if not cells:
         raise refused(f"No row of the file can be read. {rows[0].fault if rows else _SENDABLE}")
+    if not any(cell.strip(_SAYS_NOTHING) for row in cells for cell in row):
+        raise refused(f"The file is empty: no cell of it says anything. {_SENDABLE}")
     header = _is_header(cells) if has_header is None else has_header
     width = len(cells[0]) if header else max(map(len, cells))
     if width > MOST_COLUMNS:
