@@ -21,6 +21,7 @@ from quillpost.composition.pages.templates import shipped_pieces
 from quillpost.composition.pdf.png import Pixels, encode_png, grey_where_it_is
 from quillpost.composition.pdf.writer import deflate
 from quillpost.composition.studio import Studio
+from quillpost.creative.sandbox import LimitedSandbox
 
 PIECE = "postcard-4x6"
 PIECES_A_FILE = 5_000
@@ -66,7 +67,9 @@ class Core:
     """Our composition with one design, ready to compose; faces are made once for all runs."""
 
     def __init__(self, folder: Path) -> None:
-        self._studio = Studio(Hands(FontSources(None), FaceFolder(_FACES)), shipped_pieces())
+        self._studio = Studio(
+            Hands(FontSources(None), FaceFolder(_FACES)), shipped_pieces(), sandbox=LimitedSandbox()
+        )
         red, green, blue = sheet.INK
         self._design = Design(
             piece=PIECE,

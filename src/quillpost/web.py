@@ -14,7 +14,9 @@ from quillpost.api.description import describe
 from quillpost.api.envelope import Envelope
 from quillpost.api.gate import Gate
 from quillpost.api.methods import Methods
+from quillpost.api.presence import Presence
 from quillpost.api.turns import Turns
+from quillpost.creative.limited import NURSERY
 from quillpost.dashboard.home import front
 from quillpost.dashboard.index import ROUTERS
 from quillpost.dashboard.orders import looks, map_page
@@ -61,6 +63,7 @@ def create_app(parts: Parts, background: Background | None = None) -> FastAPI:
             if background is None:
                 yield known
             else:
+                await asyncio.to_thread(NURSERY.warm_up)  # the first picture need not wait for it
                 async with preparing(parts.studio.hands), background():
                     yield known
         finally:
@@ -121,6 +124,7 @@ def create_app(parts: Parts, background: Background | None = None) -> FastAPI:
     app.add_middleware(Methods, routes=app.routes, refuse=troubles.answer_trouble)
     app.add_middleware(_Gate, parts=parts)
     app.add_middleware(Preflights)
+    app.add_middleware(Presence)
     app.add_middleware(Envelope)
     # In front of all: a scan is answered by little more than the look-up and the row that it costs.
     app.add_middleware(_ScanDoor, parts=parts)

@@ -19,6 +19,7 @@ from quillpost.composition.pages.sides import Piece
 from quillpost.composition.pages.templates import BadTemplate, shipped_pieces
 from quillpost.composition.pdf.intent import SRGB, OutputIntent, read_profile
 from quillpost.composition.studio import Studio
+from quillpost.creative.sandbox import LimitedSandbox
 from quillpost.creative.shelf import Shelf
 from quillpost.duties import automation_means as automation_means
 from quillpost.duties import tasks as tasks
@@ -149,7 +150,7 @@ def qr_valid(settings: Settings) -> timedelta | None:
 
 def studio(settings: Settings) -> Studio:
     """All that it takes to draw, with the operator's own templates and colours."""
-    return Studio(hands(settings), pieces_of(settings), intent_of(settings))
+    return Studio(hands(settings), pieces_of(settings), intent_of(settings), sandbox=LimitedSandbox())
 
 
 def pieces_of(settings: Settings) -> Mapping[str, Piece]:

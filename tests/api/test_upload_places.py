@@ -17,6 +17,8 @@ from makers import Account
 from quillpost.api.gate import ROOM, Gate
 from quillpost.api.uploads import AT_ONCE, SHARE
 from quillpost.audience.importing import workbooks
+from quillpost.kit.clients import Client, serving
+from quillpost.kit.fair_turns import FairTurns
 from quillpost.parts import Parts
 
 FILE = "/api/v2/imports/preview"
@@ -103,17 +105,19 @@ def test_all_together_leave_room_for_other_calls(
     assert (passed[0], later[0]) == (200, 200)
 
 
-def test_one_workbook_is_read_at_a_time(
-    owner: Account, parts: Parts, monkeypatch: pytest.MonkeyPatch
+def test_one_workbook_of_an_account_is_read_at_a_time(
+    owner: Account, stranger: Account, parts: Parts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workbooks, "PATIENCE_SECONDS", 0.01)
+    monkeypatch.setattr(workbooks, "turns", FairTurns(workbooks.AT_ONCE, workbooks.FOR_ONE, 0.01))
     importer = Importer(Lister(owner), parts)
     people = workbook([["Name", "Email"], ["Jane Doe", "jane@example.com"]])
 
-    def preview() -> Response:
-        return importer.upload(0, people, name="people.xlsx", to="/imports/preview")
+    others = Importer(Lister(stranger), parts)
 
-    with workbooks._turns:
-        busy = preview()
+    def preview(whose: Importer) -> Response:
+        return whose.upload(0, people, name="people.xlsx", to="/imports/preview")
+
+    with serving(Client(lambda: owner.id)), workbooks.turns.turn(""):
+        busy, other = preview(importer), preview(others)
     assert (busy.status_code, busy.json()) == (503, {"message": workbooks.BUSY})
-    assert preview().status_code == 200
+    assert (other.status_code, preview(importer).status_code) == (200, 200)

@@ -19,6 +19,7 @@ from quillpost.composition.hands.collection import Hands
 from quillpost.composition.hands.sources import FontSources
 from quillpost.composition.pages.templates import shipped_pieces
 from quillpost.composition.studio import Studio
+from quillpost.creative.sandbox import LimitedSandbox
 from stocked_faces import NO_PACKAGES, file_of, hands_in, stock
 
 GRACE = next(style for style in STYLES if style.name == "Grace")
@@ -100,7 +101,7 @@ def test_the_gallery_shows_every_hand_and_every_side_of_every_piece(
     stock(faces, without=[GRACE])
     file_of(GRACE, faces).write_bytes(kept.prepared(GRACE).to_bytes())
     few = Hands(FewFonts(NO_PACKAGES), FaceFolder(faces))
-    draw_gallery(Studio(few, shipped_pieces()), tmp_path / "gallery")
+    draw_gallery(Studio(few, shipped_pieces(), sandbox=LimitedSandbox()), tmp_path / "gallery")
     assert_complete(tmp_path / "gallery", [DEFAULT, GRACE])
     assert (tmp_path / "gallery" / "index.html").as_uri() in capsys.readouterr().out
 

@@ -19,6 +19,7 @@ from quillpost.accounts.rules import Caller
 from quillpost.api.v2.sending import draft_of
 from quillpost.composition.reducing import reduced
 from quillpost.creative.remembered import Remembered
+from quillpost.creative.sandbox import LimitedSandbox
 from quillpost.dashboard.compose import look, previewing
 from quillpost.dashboard.compose.form import composed, draft
 from quillpost.dashboard.compose.starting import usual
@@ -279,9 +280,9 @@ def test_while_somebody_types_a_picture_is_fetched_once_and_for_them_alone(
 
 def test_a_large_picture_is_made_as_small_as_a_screen_is() -> None:
     """And stands upright in its own colours; nothing of its shape is lost."""
-    small = reduced(picture("teal", (3000, 2000)), most=600)
+    small = reduced(LimitedSandbox(), picture("teal", (3000, 2000)), most=600)
     with Image.open(BytesIO(small)) as seen:
         assert seen.size == (600, 400)
         assert seen.convert("RGB").getpixel((300, 200)) == (0, 128, 128)
     tiny = picture("teal", (60, 40))
-    assert reduced(tiny, most=600) == tiny
+    assert reduced(LimitedSandbox(), tiny, most=600) == tiny

@@ -27,6 +27,7 @@ from quillpost.composition.hands.collection import Hands
 from quillpost.composition.hands.sources import FontSources
 from quillpost.composition.pages.templates import shipped_pieces
 from quillpost.composition.studio import Printed, Studio
+from quillpost.creative.sandbox import LimitedSandbox
 
 PIECES = shipped_pieces()
 POSTCARDS = ("postcard-4x6", "postcard-6x9", "postcard-6x11", "magnacard")
@@ -61,7 +62,11 @@ MADE_AT = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
 @cache
 def studio() -> Studio:
     """With the hands that every installation has, kept where all tests find them."""
-    return Studio(Hands(FontSources(None), FaceFolder(Path(os.environ["QUILLPOST_FACES_FOLDER"]))), PIECES)
+    return Studio(
+        Hands(FontSources(None), FaceFolder(Path(os.environ["QUILLPOST_FACES_FOLDER"]))),
+        PIECES,
+        sandbox=LimitedSandbox(),
+    )
 
 
 def design(piece: str = "postcard-4x6", message: str = MESSAGE, **changes: Any) -> Design:

@@ -44,6 +44,7 @@ from quillpost.composition.pages.sides import Side
 from quillpost.composition.pdf.intent import OutputIntent
 from quillpost.composition.pdf.raster import rasterise
 from quillpost.composition.studio import Printed, Studio
+from quillpost.creative.sandbox import LimitedSandbox
 
 INK = (0.8, 0.2, 0.2)
 BLACK, WHITE = (0, 0, 0), (255, 255, 255)
@@ -222,7 +223,7 @@ def test_the_press_is_told_whose_pages_are_whose_and_what_they_become(piece: str
 @EVERY_PIECE
 def test_colours_stay_exact_on_a_press_of_other_colours(piece: str, tmp_path: Path) -> None:
     intent = OutputIntent(cmyk_profile([(255, 128, 128)] * 16), 4, "A coated sheet")
-    press = Studio(studio().hands, PIECES, intent)
+    press = Studio(studio().hands, PIECES, intent, sandbox=LimitedSandbox())
     art = picture(size=(60, 40), colour="red")
     wish = replace(look(piece, art=art), pages=three_pages() if PIECES[piece].extra else None)
     files = press.compose({0: wish}, [FULL], title="A batch", made_at=MADE_AT)

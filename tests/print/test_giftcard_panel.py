@@ -21,6 +21,7 @@ from quillpost.composition.pages.giftcard import dollars
 from quillpost.composition.pages.templates import shipped_pieces
 from quillpost.composition.pdf.raster import rasterise
 from quillpost.composition.studio import Studio
+from quillpost.creative.sandbox import LimitedSandbox
 from quillpost.giftcards.rules import SPECIMEN, claim_code, read_claim
 from quillpost.orders.look import printed_claim
 
@@ -49,7 +50,7 @@ EVERY_SIZE = pytest.mark.parametrize("changes", [None, SMALL], ids=["usual", "sm
 
 @cache
 def studio(changes: str | None = None) -> Studio:
-    return Studio(usual_studio().hands, shipped_pieces(changes))
+    return Studio(usual_studio().hands, shipped_pieces(changes), sandbox=LimitedSandbox())
 
 
 def panel(changes: str | None = None) -> Box:

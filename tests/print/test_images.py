@@ -26,9 +26,10 @@ from artworks import (
 )
 from PIL import Image, PngImagePlugin
 
-from quillpost.composition.art.intake import PrintablePicture, printable_picture
+from quillpost.composition.art.intake import printable_picture
 from quillpost.composition.art.limits import LONGEST_SIDE
 from quillpost.composition.art.picture import read_picture
+from quillpost.composition.art.printable import PrintablePicture
 from quillpost.composition.art.refusals import BadImage
 
 RED = (255, 0, 0)

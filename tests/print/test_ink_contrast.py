@@ -6,7 +6,8 @@ import pytest
 from PIL import Image
 
 from quillpost.composition.art.refusals import BadImage
-from quillpost.composition.art.tones import CELL_BYTES, GRID, Tones, measure_tones
+from quillpost.composition.art.tone_measure import measure_tones
+from quillpost.composition.art.tones import CELL_BYTES, GRID, Tones
 from quillpost.composition.geometry import Box
 from quillpost.composition.pages.contrast import contrast, contrast_over
 

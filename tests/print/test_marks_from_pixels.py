@@ -24,6 +24,7 @@ from quillpost.composition.marks.barcode import encode
 from quillpost.composition.pages.sides import Side
 from quillpost.composition.pages.templates import shipped_pieces
 from quillpost.composition.studio import Printed, Studio
+from quillpost.creative.sandbox import LimitedSandbox
 from quillpost.giftcards.rules import claim_code, spelled
 
 DPI = 150
@@ -76,7 +77,7 @@ class _Memory(dict[str, bytes]):
 
 @cache
 def studio() -> Studio:
-    return Studio(Hands(FontSources(None), _Memory()), PIECES)
+    return Studio(Hands(FontSources(None), _Memory()), PIECES, sandbox=LimitedSandbox())
 
 
 def composed(designs: dict[int, Design], copies: list[Copy]) -> Printed:

@@ -10,6 +10,8 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
+from typing import Any
 
 import pikepdf
 import pytest
@@ -17,10 +19,12 @@ from PIL import Image
 
 from quillpost.composition.art.papers import count_pages
 from quillpost.composition.art.refusals import BadImage, BadPdf
-from quillpost.creative import limited
+from quillpost.creative import limited, sandbox
 from quillpost.creative.images import FetchedPages, FetchedPicture, Wanted, fetch_images, fetch_pages
-from quillpost.creative.limited import Died, Nursery, TookTooLong, limited_pages, limited_picture
-from quillpost.creative.messages import send_message
+from quillpost.creative.limited import NURSERY, Died, Nursery, TookTooLong
+from quillpost.creative.messages import Head, send_message
+from quillpost.creative.sandbox import limited_pages, limited_picture
+from quillpost.kit.clients import Client, ClientGone, serving
 from quillpost.kit.errors import Invalid, Unavailable
 from quillpost.ports import Fetched
 
@@ -87,12 +91,15 @@ def test_a_refusal_comes_back_with_its_sentence() -> None:
 
 
 class Liar:
-    """A decoder that was taken over by what it read."""
+    """A nursery whose child was taken over by what it read; those that look at what it made were not."""
 
     def __init__(self, body: bytes) -> None:
         self._body = body
+        self._honest = NURSERY
 
-    def run(self, work: str, data: bytes, *, cpu_seconds: int, seconds: float) -> object:
+    def run(self, work: str, data: bytes, **how: Any) -> object:
+        if work != "pages":
+            return self._honest.run(work, data, **how)
         return {"notes": [], "count": 1, "width": 60, "height": 40}, self._body
 
 
@@ -100,7 +107,7 @@ class Liar:
 def test_pages_that_a_child_claims_to_have_made_are_looked_at(
     monkeypatch: pytest.MonkeyPatch, body: bytes
 ) -> None:
-    monkeypatch.setattr(limited, "_NURSERY", Liar(body))
+    monkeypatch.setattr(sandbox, "NURSERY", Liar(body))
     with pytest.raises(BadPdf, match="damaged or too complex"):
         limited_pages(page())
 
@@ -134,7 +141,7 @@ def test_a_child_that_dies_takes_nothing_with_it(nursery: Nursery, fate: str) ->
 
 
 def test_a_child_that_spins_is_stopped_by_its_share_of_the_processor(nursery: Nursery) -> None:
-    with pytest.raises(Died):
+    with pytest.raises(TookTooLong):
         nursery.run("spin", b"", cpu_seconds=1, seconds=PLENTY)
     assert echoes(nursery)
 
@@ -142,6 +149,32 @@ def test_a_child_that_spins_is_stopped_by_its_share_of_the_processor(nursery: Nu
 def test_a_child_that_dawdles_is_stopped_by_the_clock(nursery: Nursery) -> None:
     with pytest.raises(TookTooLong):
         nursery.run("wait", b"", cpu_seconds=PLENTY, seconds=0.2)
+    assert echoes(nursery)
+
+
+def test_a_child_that_takes_long_gives_way_to_others(
+    nursery: Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limited, "SHORT_SECONDS", 0.1)
+    head, _ = nursery.run("linger", b"", cpu_seconds=PLENTY, seconds=PLENTY)
+    assert head["priority"] > 0
+    assert os.getpriority(os.PRIO_PROCESS, 0) == 0
+
+
+def test_a_child_ends_when_its_client_goes(nursery: Nursery) -> None:
+    client, working = Client(), Event()
+
+    def work() -> None:
+        with serving(client):
+            working.set()
+            nursery.run("wait", b"", cpu_seconds=PLENTY, seconds=PLENTY)
+
+    with ThreadPoolExecutor(1) as thread:
+        done = thread.submit(work)
+        assert working.wait(PLENTY)
+        client.leave()
+        with pytest.raises(ClientGone):
+            done.result(PLENTY / 2)
     assert echoes(nursery)
 
 
@@ -210,14 +243,14 @@ def test_a_dying_child_does_not_disturb_its_neighbour(nursery: Nursery) -> None:
     with ThreadPoolExecutor(2) as threads:
         slow = threads.submit(nursery.run, "spin", b"", cpu_seconds=1, seconds=PLENTY)
         assert all(echoes(nursery) for _ in range(5))
-        with pytest.raises(Died):
+        with pytest.raises(TookTooLong):
             slow.result()
 
 
 def test_a_picture_that_kills_its_reader_is_a_bad_one(
     nursery: Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limited, "_NURSERY", _Always(nursery, "die"))
+    monkeypatch.setattr(sandbox, "NURSERY", _Always(nursery, "die"))
     with pytest.raises(BadImage, match="damaged or too complex"):
         limited_picture(b"")
     with pytest.raises(BadPdf, match="damaged or too complex"):
@@ -227,7 +260,7 @@ def test_a_picture_that_kills_its_reader_is_a_bad_one(
 def test_a_picture_that_takes_too_long_is_a_bad_one(
     nursery: Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limited, "_NURSERY", _Always(nursery, "wait"))
+    monkeypatch.setattr(sandbox, "NURSERY", _Always(nursery, "wait"))
     with pytest.raises(BadImage, match="took too long"):
         limited_picture(b"")
     with pytest.raises(BadPdf, match="took too long"):
@@ -263,8 +296,8 @@ class _Always:
         self._nursery = nursery
         self._work = work
 
-    def run(self, work: str, data: bytes, *, cpu_seconds: int, seconds: float) -> object:
-        return self._nursery.run(self._work, data, cpu_seconds=cpu_seconds, seconds=0.2)
+    def run(self, work: str, data: bytes, *, cpu_seconds: int, seconds: float, how: Head | None) -> object:
+        return self._nursery.run(self._work, data, cpu_seconds=cpu_seconds, seconds=0.2, how=how)
 
 
 def test_a_photograph_that_was_held_upright_is_taken() -> None:

@@ -8,46 +8,54 @@ from collections.abc import Callable
 from pathlib import Path
 
 from quillpost.composition.art.refusals import BadArt
-from quillpost.creative.decoder import Work, main
+from quillpost.creative.decoder import main
 from quillpost.creative.messages import Head
+from quillpost.creative.works import Work
 
 
-def echo(data: bytes) -> tuple[Head, bytes]:
+def echo(data: bytes, how: Head) -> tuple[Head, bytes]:
     return {"notes": []}, data
 
 
-def refuse(data: bytes) -> tuple[Head, bytes]:
+def refuse(data: bytes, how: Head) -> tuple[Head, bytes]:
     raise BadArt("Not this one.")
 
 
-def fail(data: bytes) -> tuple[Head, bytes]:
+def fail(data: bytes, how: Head) -> tuple[Head, bytes]:
     raise ZeroDivisionError
 
 
-def eat(data: bytes) -> tuple[Head, bytes]:
+def eat(data: bytes, how: Head) -> tuple[Head, bytes]:
     return {}, bytes(2_000_000_000)[:1]
 
 
-def spin(data: bytes) -> tuple[Head, bytes]:
+def spin(data: bytes, how: Head) -> tuple[Head, bytes]:
     while True:
         pass
 
 
-def wait(data: bytes) -> tuple[Head, bytes]:
+def linger(data: bytes, how: Head) -> tuple[Head, bytes]:
+    """Work on until somebody else goes first."""
+    while os.getpriority(os.PRIO_PROCESS, 0) == 0:
+        pass
+    return {"priority": os.getpriority(os.PRIO_PROCESS, 0)}, b""
+
+
+def wait(data: bytes, how: Head) -> tuple[Head, bytes]:
     signal.pause()
     return {}, b""
 
 
-def die(data: bytes) -> tuple[Head, bytes]:
+def die(data: bytes, how: Head) -> tuple[Head, bytes]:
     os.kill(os.getpid(), signal.SIGKILL)
     return {}, b""
 
 
-def crash(data: bytes) -> tuple[Head, bytes]:
+def crash(data: bytes, how: Head) -> tuple[Head, bytes]:
     return {}, ctypes.string_at(0)
 
 
-def babble(data: bytes) -> tuple[Head, bytes]:
+def babble(data: bytes, how: Head) -> tuple[Head, bytes]:
     """Talk nonsense on every socket there is."""
     for number in range(3, 100):
         try:
@@ -57,7 +65,7 @@ def babble(data: bytes) -> tuple[Head, bytes]:
     os._exit(0)
 
 
-def look_around(data: bytes) -> tuple[Head, bytes]:
+def look_around(data: bytes, how: Head) -> tuple[Head, bytes]:
     """What can be done from here."""
 
     actions: dict[str, Callable[[], object]] = {
@@ -76,13 +84,13 @@ def look_around(data: bytes) -> tuple[Head, bytes]:
     return {action: can(action) for action in actions}, b""
 
 
-def environment(data: bytes) -> tuple[Head, bytes]:
+def environment(data: bytes, how: Head) -> tuple[Head, bytes]:
     return dict(os.environ), b""
 
 
 WORKS: dict[str, Work] = {
     work.__name__: work
-    for work in (echo, refuse, fail, eat, spin, wait, die, crash, babble, look_around, environment)
+    for work in (echo, refuse, fail, eat, spin, linger, wait, die, crash, babble, look_around, environment)
 }
 
 if __name__ == "__main__":

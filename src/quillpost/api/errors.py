@@ -11,8 +11,10 @@ from starlette.exceptions import HTTPException
 
 from quillpost.api.allowed import Paths
 from quillpost.api.answers import answer, name_ignored
+from quillpost.composition.art.refusals import BadArt
 from quillpost.kit import errors
 from quillpost.kit.bounds import MOST_FAULTS
+from quillpost.kit.clients import ClientGone
 
 log = structlog.get_logger(__name__)
 
@@ -92,6 +94,8 @@ def response_for(failure: Exception) -> Response:
             status=next(status for kind, status in STATUS.items() if isinstance(failure, kind)),
             headers=_headers(failure),
         )
+    if isinstance(failure, BadArt):
+        return answer({"message": failure.message}, status=422)
     if isinstance(failure, WrongBody):
         # Whoever still sends a body that nobody reads is not listened to any longer.
         headers = {"Connection": "close"} if failure.status == 408 else {}
@@ -191,6 +195,7 @@ def install(app: FastAPI) -> None:
     async def note(_request: Request, _failure: Exception) -> Response:
         return Response(status_code=HUNG_UP)
 
-    for kind in (errors.QuillpostError, RequestValidationError, HTTPException, WrongBody):
+    for kind in (errors.QuillpostError, RequestValidationError, HTTPException, WrongBody, BadArt):
         app.add_exception_handler(kind, handle)
     app.add_exception_handler(HungUp, note)
+    app.add_exception_handler(ClientGone, note)

@@ -1,10 +1,10 @@
 """Files in the making: the printed sheets of a batch, and the envelopes that go around them."""
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from quillpost.composition.art.forms import page_forms
 from quillpost.composition.art.picture import read_picture
 from quillpost.composition.content import Design
 from quillpost.composition.geometry import Box
@@ -20,6 +20,7 @@ from quillpost.composition.pdf.fonts import embed
 from quillpost.composition.pdf.intent import default_spaces, icc_space
 from quillpost.composition.pdf.metadata import Press
 from quillpost.composition.pdf.writer import PdfFile
+from quillpost.composition.sandbox import Sandbox
 
 _DEVICE_SPACES = {1: b"/DeviceGray", 3: b"/DeviceRGB"}
 
@@ -72,13 +73,14 @@ class Inks:
 class BatchFile:
     """One PDF of a batch; fonts, pictures and a design's own content are written once."""
 
-    def __init__(self, inks: Inks, press: Press | None) -> None:
+    def __init__(self, inks: Inks, press: Press | None, sandbox: Sandbox) -> None:
         self._inks = inks
+        self._sandbox = sandbox
         self._pdf = PdfFile(press)
         self._is_for_press = press is not None
         self._spaces = default_spaces(self._pdf, press.intent) if press else b""
         self._pictures: dict[bytes, PlacedPicture] = {}
-        self._forms: dict[bytes, list[int]] = {}
+        self._forms: dict[bytes, Sequence[int]] = {}
         self._resources: dict[tuple[int, int | None], int] = {}
         self.page_count = 0
 
@@ -99,7 +101,11 @@ class BatchFile:
             return []
         digest = hashlib.sha256(design.pages).digest()
         if digest not in self._forms:
-            self._forms[digest] = page_forms(self._pdf, design.pages, default_spaces=self._spaces)
+            copied = self._sandbox.copy_pages(
+                design.pages, first=self._pdf.last + 1, default_spaces=self._spaces
+            )
+            self._pdf.take(copied.objects)
+            self._forms[digest] = copied.forms
         return [
             self._sheet(side, design, b"/P%d Do\n" % form, form, is_personal=False)
             for form in self._forms[digest]

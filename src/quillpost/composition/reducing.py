@@ -4,13 +4,13 @@ from quillpost.composition.art.picture import read_picture
 from quillpost.composition.geometry import INCH, Box
 from quillpost.composition.pages.placed import PlacedPicture
 from quillpost.composition.pdf.intent import icc_space
-from quillpost.composition.pdf.raster import rasterise
 from quillpost.composition.pdf.writer import PdfFile
+from quillpost.composition.sandbox import Sandbox
 
 _SPACES = {1: b"/DeviceGray", 3: b"/DeviceRGB"}
 
 
-def reduced(data: bytes, *, most: int) -> bytes:
+def reduced(sandbox: Sandbox, data: bytes, *, most: int) -> bytes:
     """The printable picture with at most so many pixels on its longer side, upright, as a PNG; one that has
     no more than that stays as it is."""
     picture = read_picture(data)
@@ -35,4 +35,4 @@ def reduced(data: bytes, *, most: int) -> bytes:
     size = b"[0 0 %.2f %.2f]" % (page.width, page.height)
     resources = b"/Resources<</XObject<</P%d %d 0 R>>>>" % (number, number)
     file.add_page(b"/MediaBox%b/TrimBox%b%b" % (size, size, resources), [content])
-    return rasterise(file.finish(), dpi=INCH)[0]
+    return sandbox.rasterize(file.finish(), dpi=INCH)[0]

@@ -9,12 +9,10 @@ from quillpost.composition.batch import Inks
 from quillpost.composition.content import BALLPOINTS
 from quillpost.composition.geometry import INCH, Box
 from quillpost.composition.hands.catalogue import Style
-from quillpost.composition.hands.collection import Hands
 from quillpost.composition.hands.hand import HAND_FONT, PLAIN_FONT
 from quillpost.composition.hands.takes import recipe_key
 from quillpost.composition.pages.layout import LARGEST, SMALLEST, WANDER, Layout, Passage, Sizes, chunks
 from quillpost.composition.pages.writing import write
-from quillpost.composition.pdf.raster import rasterise
 from quillpost.composition.pdf.writer import PdfFile
 from quillpost.composition.studio import Studio
 
@@ -46,11 +44,12 @@ _ROWS = ("abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "0123456789
 class Paper:
     """One page in the making, written in one hand and in plain letters. Points, from the lower left."""
 
-    def __init__(self, hands: Hands, style: int, width: float, height: float) -> None:
+    def __init__(self, studio: Studio, style: int, width: float, height: float) -> None:
         self.width, self.height = width, height
-        self.hand = hands.hand(style)
+        self.hand = studio.hands.hand(style)
         self._style = style
-        self._inks = Inks(hands)
+        self._sandbox = studio.sandbox
+        self._inks = Inks(studio.hands)
         self._content: list[bytes] = []
 
     def lay_out(self, *passages: Passage) -> Layout:
@@ -102,7 +101,7 @@ class Paper:
         return file.finish()
 
     def picture(self, dpi: int) -> bytes:
-        return rasterise(self.pdf(), dpi=dpi)[0]
+        return self._sandbox.rasterize(self.pdf(), dpi=dpi)[0]
 
 
 def sample_text(number: int) -> str:
@@ -119,7 +118,7 @@ def sample_version(style: Style) -> str:
 def sample(studio: Studio, number: int) -> bytes:
     """One line in the hand as a PNG, in blue ballpoint on white; all samples are equally large."""
     width, height = (pixels * INCH / SAMPLE_DPI for pixels in SAMPLE_PIXELS)
-    paper = Paper(studio.hands, number, width, height)
+    paper = Paper(studio, number, width, height)
     paper.write(_line(paper, sample_text(number), Box(_MARGIN, 0, width - 2 * _MARGIN, height)))
     return paper.picture(SAMPLE_DPI)
 
@@ -129,7 +128,7 @@ def hand_sheet(studio: Studio, number: int, *, dpi: int) -> bytes:
     style, takes = studio.hands.styles[number], studio.hands.hand(number).prepared.takes
     rows = range(takes + 1)
     height = _LETTER_ROOM + len(_ROWS) * (len(rows) * _ROW + _BETWEEN)
-    paper = Paper(studio.hands, number, _SHEET_WIDTH, height)
+    paper = Paper(studio, number, _SHEET_WIDTH, height)
     left, room = _SHEET_MARGIN, _SHEET_WIDTH - 2 * _SHEET_MARGIN
     y = paper.height - 38
     paper.print_plainly(f"{style.number}  {style.name}", left, y, 20)

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from quillpost.composition.art.papers import printable_pages
 from quillpost.composition.content import (
     BALLPOINTS,
     Addressee,
@@ -59,7 +58,7 @@ class Specimen:
 def specimens(studio: Studio, name: str) -> Iterator[Specimen]:
     """A piece with everything, with nothing but its words, a card branded, and a letter as a PDF alone."""
     piece = studio.pieces[name]
-    pages = printable_pages(_enclosure(studio)).data if piece.extra else None
+    pages = studio.sandbox.printable_pages(_enclosure(studio)).data if piece.extra else None
     is_gift = any(side.card for side in piece.sides)
     copy = Copy(1, 0, _RECIPIENT, _COPY.tracking, _COPY.routing, _QR, _CLAIM if is_gift else None, _OPT_OUT)
     # The code is on the card itself: no gift card goes without.
@@ -158,7 +157,7 @@ def _hills(width: int, height: int, paleness: float) -> Pixels:
 
 def _enclosure(studio: Studio) -> bytes:
     """A page such as a sender would bring."""
-    paper = Paper(studio.hands, DEFAULT.number, 8.5 * INCH, 11 * INCH)
+    paper = Paper(studio, DEFAULT.number, 8.5 * INCH, 11 * INCH)
     paper.print_plainly("Your garden in spring", INCH, 9.6 * INCH, 28)
     paper.print_plainly("An additional page, from the sender's own PDF.", INCH, 9.2 * INCH, 12, b".45 g")
     rows = ("March", "Beds dug over, roses pruned"), ("April", "Lawn sown, fence mended"), ("May", "Harvest!")

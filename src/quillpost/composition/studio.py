@@ -31,7 +31,7 @@ from quillpost.composition.pages.writing import write
 from quillpost.composition.pdf.intent import SRGB, OutputIntent
 from quillpost.composition.pdf.metadata import Press
 from quillpost.composition.pdf.objects import text_string
-from quillpost.composition.pdf.raster import rasterise
+from quillpost.composition.sandbox import Sandbox
 from quillpost.composition.words.variables import Template, compile_text
 
 _COPIES_AT_ONCE = 2_500
@@ -61,9 +61,12 @@ class Previews:
 class Studio:
     """Everything that it takes to draw: the hands, the pieces' templates, the press's colours."""
 
-    def __init__(self, hands: Hands, pieces: Mapping[str, Piece], intent: OutputIntent = SRGB) -> None:
+    def __init__(
+        self, hands: Hands, pieces: Mapping[str, Piece], intent: OutputIntent = SRGB, *, sandbox: Sandbox
+    ) -> None:
         self.hands = hands
         self.pieces = pieces
+        self.sandbox = sandbox
         self._intent = intent
 
     def wordings(self, design: Design, addressees: Sequence[Addressee]) -> list[str]:
@@ -134,9 +137,10 @@ class Studio:
         job = _Job(self, {0: design}, None, only=only and names[only], without=left_out)
         printed = job.run([replace(copy, design=0)])
         sheets, envelope = job.looks[0].sheets, job.looks[0].envelope
-        pictures = rasterise(printed.sheets, dpi=dpi, crops=[sheet.side.shown for sheet in sheets])
+        draw = self.sandbox.rasterize
+        pictures = draw(printed.sheets, dpi=dpi, crops=[sheet.side.shown for sheet in sheets])
         sides = dict(zip(self._names(design, sheets), pictures, strict=True))
-        wrapped = rasterise(printed.envelopes, dpi=dpi)[0] if printed.envelopes and envelope else None
+        wrapped = draw(printed.envelopes, dpi=dpi)[0] if printed.envelopes and envelope else None
         return Previews(sides, wrapped)
 
     def plain_front(self, piece: str, *, dpi: int) -> bytes:
@@ -204,8 +208,8 @@ class _Job:
         self._without = without
         self._designs = designs
         self._inks = Inks(studio.hands)
-        self._sheets = BatchFile(self._inks, press)
-        self._envelopes = BatchFile(self._inks, press)
+        self._sheets = BatchFile(self._inks, press, studio.sandbox)
+        self._envelopes = BatchFile(self._inks, press, studio.sandbox)
         self._qr = QrEncoder()
         self.looks: dict[Hashable, _Look] = {}
 

@@ -14,8 +14,9 @@ from quillpost.composition.art.limits import MOST_BYTES, megabytes
 from quillpost.composition.art.picture import read_picture
 from quillpost.composition.art.refusals import BadImage, BadPdf
 from quillpost.composition.art.signatures import JPEG, PDF
-from quillpost.creative.limited import limited_pages, limited_picture
+from quillpost.creative.sandbox import limited_pages, limited_picture
 from quillpost.kit.errors import Invalid, Unavailable
+from quillpost.kit.fair_turns import FairTurns
 from quillpost.kit.recent import Recent
 from quillpost.ports import Fetched, Fetcher, FetchFailed, FileStore
 
@@ -25,8 +26,11 @@ FETCHES_AT_ONCE = 8
 FETCHES_FOR_ONE = 4
 """A call with many pictures leaves places to the others."""
 
-HEAVY_AT_ONCE = 2
+HEAVY_AT_ONCE = 4
 """Decoding and drawing take a lot of memory for a moment."""
+
+HEAVY_FOR_ONE = 2
+"""An account whose pictures take long leaves places to the others."""
 
 PATIENCE_SECONDS = 10.0
 
@@ -40,7 +44,7 @@ MOST_BYTES_AT_HAND = 64_000_000
 """Templates are sent again and again, and their files never change."""
 
 _fetches = BoundedSemaphore(FETCHES_AT_ONCE)
-_heavy = BoundedSemaphore(HEAVY_AT_ONCE)
+_heavy = FairTurns(HEAVY_AT_ONCE, HEAVY_FOR_ONE, PATIENCE_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +161,7 @@ def kept_files(store: FileStore, keys: Mapping[UUID, str]) -> Callable[[UUID | N
 @contextmanager
 def heavy_work() -> Iterator[None]:
     """A turn at what takes much memory: decoding a caller's picture, drawing a preview or a proof."""
-    with _turn(_heavy, "drawing"):
+    with _heavy.turn("The service is busy drawing. Try again shortly."):
         yield
 
 

@@ -1,33 +1,33 @@
-"""Reading what strangers send, in a process of bounded means: no files, no network, no secrets of ours."""
+"""Processes of bounded means that read what strangers send: no files, no network, no secrets of ours."""
 
 import atexit
 import os
+import select
 import signal
 import socket
 import subprocess
 import sys
 import time
 from contextlib import suppress
+from pathlib import Path
 from threading import Lock
+from typing import Final
 
-from quillpost.composition.art.intake import PrintablePicture
-from quillpost.composition.art.limits import MOST_PAGES
-from quillpost.composition.art.papers import PrintablePages, count_pages
-from quillpost.composition.art.picture import read_picture
-from quillpost.composition.art.refusals import BadArt, BadImage, BadPdf
-from quillpost.composition.art.signatures import JPEG
-from quillpost.composition.art.tones import CELL_BYTES, GRID, Tones
-from quillpost.creative.messages import STARTED, Broken, Head, receive_message, send_message
+from quillpost.creative.messages import ENDED, STARTED, Broken, Head, receive_message, send_message
+from quillpost.kit.clients import ClientGone, current_client
 from quillpost.kit.errors import Unavailable
 
-MEMORY = 1_500_000_000
-PICTURE_SECONDS = 20
-PAGES_SECONDS = 40
+MEMORY: Final = 1_500_000_000
+"""Bytes of address space, of which the libraries themselves take a third."""
 
-_LONGEST_NOTE = 1_000
-_MOST_NOTES = 100
+SHORT_SECONDS: Final = 2.0
+"""What honest files are done with in. Whoever takes longer gives way to the others."""
+
 _START_SECONDS = 30.0
 _ATTEMPTS = 3
+_LAST = 15
+_SPENT = frozenset({signal.SIGXCPU, signal.SIGALRM})
+"""What ends a child whose time is over."""
 
 # The decoder gets no more of our surroundings than it needs to start: no secret is among them.
 _ENVIRONMENT = ("PATH", "PYTHONPATH", "LANG", "LC_ALL")
@@ -42,7 +42,10 @@ class Died(Exception):
 
 
 class Nursery:
-    """A decoder process that is started when it is first needed, and anew whenever it is gone."""
+    """A decoder process that is started when it is first needed, and anew whenever it is gone.
+
+    It forks a child for each piece of work, with all libraries loaded, which takes a few milliseconds.
+    """
 
     def __init__(self, module: str = "quillpost.creative.decoder") -> None:
         self._module = module
@@ -52,18 +55,38 @@ class Nursery:
         self._owner = 0
 
     def run(
-        self, work: str, data: bytes, *, cpu_seconds: int, seconds: float, memory: int = MEMORY
+        self,
+        work: str,
+        data: bytes,
+        *,
+        cpu_seconds: int,
+        seconds: float,
+        memory: int = MEMORY,
+        how: Head | None = None,
     ) -> tuple[Head, bytes]:
-        """The answer of one child. `seconds` count from its start; threads may run several at once."""
-        order = {"work": work, "cpu_seconds": cpu_seconds, "seconds": seconds, "memory": memory}
+        """The answer of one child. `seconds` count from its start; threads may run several at once.
+
+        A child whose client goes is ended, and `ClientGone` raised.
+        """
+        order = {
+            "work": work, "how": how or {}, "cpu_seconds": cpu_seconds, "seconds": seconds, "memory": memory,
+        }  # fmt: skip
         for _ in range(_ATTEMPTS):
             ours, theirs = socket.socketpair()
             with ours:
                 with theirs:
                     self._hand_over(theirs)
-                if _has_started(ours):
-                    return _answer(ours, order, data, seconds)
+                child = _started(ours)
+                if child is not None:
+                    with child:
+                        return _answer(ours, child, order, data, seconds)
         raise Unavailable("The service cannot read files at the moment. Try again shortly.")
+
+    def warm_up(self) -> None:
+        """Start the decoder now, so that nobody has to wait for it. It gets ready by itself."""
+        with self._lock:
+            if self._control is None or self._owner != os.getpid():
+                self._start()
 
     def close(self) -> None:
         """End the decoder and whatever it is doing."""
@@ -112,60 +135,55 @@ class Nursery:
         self._control = self._process = None
 
 
-def limited_picture(data: bytes) -> PrintablePicture:
-    """As `printable_picture`, at no risk."""
-    notes, body = _made("picture", data, PICTURE_SECONDS, "image", BadImage)
-    width, height = read_picture(body).upright_size
-    kind = "image/jpeg" if body.startswith(JPEG) else "image/png"
-    return PrintablePicture(body, kind, width, height, notes)
+class _Child:
+    """A child at work, by a handle that never means another process. It ends with the block."""
+
+    def __init__(self, handle: int) -> None:
+        self._handle: int | None = handle
+        self._lock = Lock()
+
+    def kill(self) -> None:
+        with self._lock, suppress(ProcessLookupError):
+            if self._handle is not None:
+                signal.pidfd_send_signal(self._handle, signal.SIGKILL)
+
+    def give_way(self) -> None:
+        """Compute only while nobody else on the machine wants to."""
+        with self._lock, suppress(OSError):
+            known = Path(f"/proc/self/fdinfo/{self._handle}").read_text()
+            number = int(known.partition("Pid:")[2].split()[0])
+            if number > 0:  # it is still there
+                os.setpriority(os.PRIO_PROCESS, number, _LAST)
+
+    def __enter__(self) -> "_Child":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+        with self._lock:
+            if self._handle is not None:
+                os.close(self._handle)
+            self._handle = None
 
 
-def limited_pages(data: bytes) -> PrintablePages:
-    """As `printable_pages`, at no risk."""
-    notes, body = _made("pages", data, PAGES_SECONDS, "PDF", BadPdf)
-    count = count_pages(body)
-    if not 1 <= count <= MOST_PAGES:
-        raise BadPdf("The PDF is damaged or too complex to be read.")
-    return PrintablePages(body, count, notes)
+def _started(job: socket.socket) -> _Child | None:
+    """The child that has taken the job; if there is none, its decoder died or could not fork.
 
-
-def limited_tones(data: bytes, width: int, height: int) -> Tones:
-    """The colors of a printable picture of that size, at no risk."""
-    _, cells = _made("tones", data, PICTURE_SECONDS, "image", BadImage)
-    if len(cells) != GRID * GRID * CELL_BYTES:
-        raise BadImage("The image is damaged or too complex to be read.")
-    return Tones(width, height, cells)
-
-
-def _made(
-    work: str, data: bytes, seconds: int, what: str, refusal: type[BadArt]
-) -> tuple[tuple[str, ...], bytes]:
-    """Notes on what a child made of the data, and that; or the refusal that says why it made nothing.
-
-    The child may have been taken over by what it read: what it made is to be looked at, not believed.
+    What it says here can be believed: it has not read anything yet.
     """
-    try:
-        head, body = _NURSERY.run(work, data, cpu_seconds=seconds, seconds=2 * seconds)
-    except TookTooLong:
-        raise refusal(f"The {what} took too long to read: it is damaged or too complex.") from None
-    except (Died, Broken):
-        raise refusal(f"The {what} is damaged or too complex to be read.") from None
-    if "refused" in head:
-        raise refusal(str(head["refused"])[:_LONGEST_NOTE])
-    return _notes(head), body
-
-
-def _has_started(job: socket.socket) -> bool:
-    """Whether a child has taken the job; if not, its decoder died or could not fork."""
     job.settimeout(_START_SECONDS)
     try:
-        return job.recv(1) == STARTED
+        word, handles, _, _ = socket.recv_fds(job, 1, 1)
     except OSError:
-        return False
+        return None
+    return _Child(handles[0]) if word == STARTED and handles else None
 
 
-def _answer(job: socket.socket, order: Head, data: bytes, seconds: float) -> tuple[Head, bytes]:
+def _answer(
+    job: socket.socket, child: _Child, order: Head, data: bytes, seconds: float
+) -> tuple[Head, bytes]:
     ends = time.monotonic() + seconds
+    client = current_client()
 
     def wait_no_longer() -> None:
         left = ends - time.monotonic()
@@ -174,20 +192,30 @@ def _answer(job: socket.socket, order: Head, data: bytes, seconds: float) -> tup
         job.settimeout(left)
 
     try:
-        wait_no_longer()
-        send_message(job, order)
-        send_message(job, {}, data)
-        return receive_message(job, wait_no_longer)
+        with client.when_gone(child.kill):
+            with suppress(BrokenPipeError, ConnectionResetError):  # one that ended meanwhile is told of below
+                wait_no_longer()
+                send_message(job, order)
+                send_message(job, {}, data)
+            if not _answers_soon(job, min(SHORT_SECONDS, seconds)):
+                child.give_way()
+            head, body = receive_message(job, wait_no_longer)
     except TimeoutError:
         raise TookTooLong from None
     except (OSError, Broken):
-        raise (TookTooLong if time.monotonic() >= ends else Died) from None
+        head, body = {ENDED: None}, b""
+    if ENDED not in head:
+        return head, body
+    if client.is_gone:
+        raise ClientGone
+    raise TookTooLong if head[ENDED] in _SPENT else Died
 
 
-def _notes(head: Head) -> tuple[str, ...]:
-    notes = head.get("notes")
-    return tuple(str(note)[:_LONGEST_NOTE] for note in notes[:_MOST_NOTES]) if isinstance(notes, list) else ()
+def _answers_soon(job: socket.socket, seconds: float) -> bool:
+    line = select.poll()
+    line.register(job, select.POLLIN)
+    return bool(line.poll(1_000 * seconds))
 
 
-_NURSERY = Nursery()
-atexit.register(_NURSERY.close)
+NURSERY: Final = Nursery()
+atexit.register(NURSERY.close)

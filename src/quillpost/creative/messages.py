@@ -5,18 +5,22 @@ Nothing in a message can do anything but be read: the decoder may have been take
 
 import json
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from socket import socket
 from typing import Any
 
 Head = dict[str, Any]
 
 STARTED = b"!"
-"""A child's first word, before any message."""
+"""A child's first word, before any message; with it comes the handle by which it can be ended."""
+
+ENDED = "ended"
+"""In the head of what is said for a child that was ended: the signal."""
 
 _SIZES = struct.Struct(">II")
+_COUNT = struct.Struct(">I")
 _MOST_HEAD_BYTES = 100_000
-_MOST_BODY_BYTES = 200_000_000
+_MOST_BODY_BYTES = 400_000_000
 _CHUNK_BYTES = 1 << 20
 
 
@@ -56,3 +60,26 @@ def receive_message(
     if not isinstance(head, dict):
         raise Broken("a head that is none")
     return head, read(body_size)
+
+
+def packed(parts: Sequence[bytes]) -> bytes:
+    """Several byte strings as the one body of a message."""
+    sizes = struct.pack(f">{len(parts)}I", *map(len, parts))
+    return b"".join([_COUNT.pack(len(parts)), sizes, *parts])
+
+
+def unpacked(body: bytes) -> list[bytes]:
+    """Those byte strings, or Broken."""
+    try:
+        (count,) = _COUNT.unpack_from(body)
+        sizes = struct.unpack_from(f">{count}I", body, _COUNT.size)
+    except struct.error:
+        raise Broken("a body that is cut off") from None
+    at = _COUNT.size * (1 + count)
+    if at + sum(sizes) != len(body):
+        raise Broken("a body of another size than its parts")
+    parts = []
+    for size in sizes:
+        parts.append(body[at : at + size])
+        at += size
+    return parts

@@ -5,7 +5,7 @@ import hashlib
 from quillpost.composition.art.refusals import BadImage
 from quillpost.composition.art.tones import Tones
 from quillpost.creative.images import FetchedPicture, heavy_work
-from quillpost.creative.limited import limited_tones
+from quillpost.creative.sandbox import limited_tones
 from quillpost.kit.recent import Recent
 
 MOST_KEPT = 1_000

@@ -34,6 +34,16 @@ def specimen_pages() -> list[bytes]:
     ]
 
 
+def specimen_print_file() -> bytes:
+    """A file that says what it is, as those for the press do."""
+    with pikepdf.open(io.BytesIO(_page(b"0 0 9 9 re f"))) as pdf:
+        with pdf.open_metadata() as said:
+            said["dc:title"] = "A specimen"
+        file = io.BytesIO()
+        pdf.save(file)
+        return file.getvalue()
+
+
 def _turned() -> Image.Exif:
     """What a camera writes that was held upright."""
     exif = Image.Exif()

@@ -27,7 +27,7 @@ def remembered_brands(studio: Studio) -> DrawnOnce[Look]:
     def draw(look: Look) -> bytes:
         title, accent = look
         with heavy_work():
-            return brand_picture(studio.hands, title, parse_colour(accent).ink)
+            return brand_picture(studio, title, parse_colour(accent).ink)
 
     return DrawnOnce(draw)
 

@@ -1,15 +1,13 @@
 """Proofs: the first pieces of an order, drawn as the press draws them, in one file."""
 
-import io
 from dataclasses import replace
-
-import pikepdf
 
 from quillpost.composition.art.refusals import BadArt
 from quillpost.composition.content import Addressee, Copy
 from quillpost.composition.pages.layout import DoesNotFit
 from quillpost.composition.studio import Previews
 from quillpost.creative.images import heavy_work, kept_files
+from quillpost.creative.sandbox import joined_pages
 from quillpost.fulfilment.press import Press
 from quillpost.fulfilment.store import file_keys, trackings
 from quillpost.kit.errors import Refused
@@ -53,9 +51,9 @@ def draw_proof(press: Press, order_id: int) -> bytes:
             drawn = press.studio.compose(
                 designs, copies, title=f"Proof of order {order.id}", made_at=order.created_at
             )
+            return drawn.sheets if drawn.envelopes is None else joined_pages([drawn.sheets, drawn.envelopes])
     except (DoesNotFit, BadArt) as fault:
         raise Refused(f"No piece of this order can be drawn: {fault}") from fault
-    return drawn.sheets if drawn.envelopes is None else _joined(drawn.sheets, drawn.envelopes)
 
 
 def draw_piece(press: Press, order: Order, item: Item) -> Previews:
@@ -93,14 +91,8 @@ def draw_front(press: Press, order_id: int, *, dpi: int) -> bytes:
     designs = look.designs([key], {order.id: order}, kept_files(press.shelf.store, pictures), indicia=indicia)
     front = next(iter(press.studio.pieces[order.piece].previews))
     nobody = Copy(item_id=0, design=key, addressee=Addressee())
-    with heavy_work():
-        return press.studio.preview(designs[key], nobody, dpi=dpi, only=front).sides[front]
-
-
-def _joined(sheets: bytes, envelopes: bytes) -> bytes:
-    """The envelopes as further pages; everything else is as in the sheets."""
-    joined = io.BytesIO()
-    with pikepdf.open(io.BytesIO(sheets)) as whole, pikepdf.open(io.BytesIO(envelopes)) as more:
-        whole.pages.extend(more.pages)
-        whole.save(joined, deterministic_id=True)
-    return joined.getvalue()
+    try:
+        with heavy_work():
+            return press.studio.preview(designs[key], nobody, dpi=dpi, only=front).sides[front]
+    except (DoesNotFit, BadArt) as fault:
+        raise Refused(f"The front of this order cannot be drawn: {fault}") from fault

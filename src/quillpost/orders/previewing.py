@@ -1,12 +1,14 @@
 """Previews: how a draft will look, on the shelf for a week."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 
 from quillpost.accounts.rules import Caller
 from quillpost.accounts.service import tenant
 from quillpost.audience.rules import Person
+from quillpost.composition.art.refusals import BadArt
 from quillpost.composition.content import Copy, Design
 from quillpost.composition.studio import Previews, Studio
 from quillpost.creative.images import heavy_work
@@ -17,6 +19,7 @@ from quillpost.kit.tokens import SPECIMEN_CODE
 from quillpost.orders import listed, look
 from quillpost.orders.pictures import Place, shown_place
 from quillpost.orders.preparing import Draft
+from quillpost.orders.wish import Wish
 
 PREVIEWS_LAST = timedelta(days=7)
 
@@ -34,8 +37,24 @@ def draw(
     """All sides as they would print, for the recipient asked for or the first who can be mailed."""
     place, person = _shown(db, who, draft, now=now)
     design, copy = posed(draft, place, person, qr_base=qr_base, opt_out=opt_out)
-    with heavy_work():
+    with told_by_field(draft.wish), heavy_work():
         return studio.preview(design, copy)
+
+
+@contextmanager
+def told_by_field(wish: Wish) -> Iterator[None]:
+    """What takes too much to be drawn is refused by the field that brought it: what a PDF draws can be
+    anything, and a picture only large."""
+    try:
+        yield
+    except BadArt as bad:
+        brought = [
+            (wish.pages, "PDF"), (wish.background, "image"), (wish.front, "image"), (wish.logo, "image"),
+        ]  # fmt: skip
+        for source, what in brought:
+            if source is not None:
+                raise Invalid({source.field: [f"The {what} cannot be drawn. {bad.message}"]}) from None
+        raise
 
 
 def posed(

@@ -7,6 +7,7 @@ from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 
 from quillpost.api.errors import WrongBody, answer_to
+from quillpost.composition.art.refusals import BadArt
 from quillpost.kit.errors import (
     Conflict,
     Forbidden,
@@ -42,7 +43,7 @@ NO_PAGE = "Only forms and programs send something to this address. Nothing was d
 
 def install(app: FastAPI) -> None:
     """Both: who is led where before they see a page, and what they see if something goes wrong on it."""
-    for kind in (Forbidden, Invalid, Refused, Conflict, Throttled, Unavailable, WrongBody, 405):
+    for kind in (Forbidden, Invalid, Refused, Conflict, Throttled, Unavailable, WrongBody, BadArt, 405):
         app.add_exception_handler(kind, answer_trouble)
     visits.install(app)
 

@@ -48,7 +48,10 @@ def maybe_signed_in(request: Request, parts: Annotated[Parts, Depends(parts_of)]
     cookie = read_cookie(request, SESSION)
     if cookie is None:
         return None
-    return sessions.find_session(parts.db, cookie, address=address_of(request), now=parts.clock())
+    found = sessions.find_session(parts.db, cookie, address=address_of(request), now=parts.clock())
+    if found is not None:
+        request.state.account_id = found.here.account_id
+    return found
 
 
 async def reader_of(request: Request) -> SignedIn | None:

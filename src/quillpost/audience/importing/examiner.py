@@ -6,6 +6,7 @@ They are started by `crew.py`, import no more than they need, and end when nobod
 import gc
 import marshal
 import os
+import resource
 import socket
 import struct
 import sys
@@ -20,6 +21,9 @@ SIZE = struct.Struct("<Q")
 ANSWER = struct.Struct("<QQQQ")
 """People, rejected rows, and the bytes of each."""
 
+MEMORY = 1_500_000_000
+"""Bytes of address space: a chunk of rows takes a hundredth of it."""
+
 NULL = "\\N"
 _NOTHING = "\x1f"
 _QUOTED_NOTHING = f'"{_NOTHING}"'
@@ -29,6 +33,8 @@ _IN_ARRAY = str.maketrans({"\\": "\\\\", '"': '\\"'})
 
 def main() -> None:
     """Load all that it takes, then divide: those who work share what was loaded."""
+    for kind, most in ((resource.RLIMIT_AS, MEMORY), (resource.RLIMIT_CORE, 0)):
+        resource.setrlimit(kind, (most, most))
     doors = [socket.socket(fileno=int(number)) for number in sys.argv[1:]]
     warm_up()
     gc.collect()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import IO
 
-from quillpost.audience.importing.layout import LONGEST_CELL, ONE_COLUMN, Layout
+from quillpost.audience.importing.layout import LONGEST_CELL, MOST_COLUMNS, ONE_COLUMN, Layout
 
 UNCLOSED = 'A quote (") is opened here and not closed: nothing from here to the end of the file was read.'
 LONGEST_ROW = 4_000_000
@@ -16,6 +16,7 @@ TOO_LONG = (
     " closed."
     " The lines to {last} were not read."
 )
+TOO_WIDE = f"The row has {{width:,}} columns, and may have {MOST_COLUMNS:,}. Leave some out."
 READ_AHEAD = 256 * 1024
 
 
@@ -26,6 +27,8 @@ class Record:
     line: int
     cells: list[str]
     fault: str | None = None
+    width: int = 0
+    """How many cells there were, where they were too many to be kept."""
 
 
 class _Lines:
@@ -83,7 +86,9 @@ def rows_of(text: io.TextIOWrapper, delimiter: str, *, is_workbook: bool = False
         except csv.Error:
             yield Record(row if is_workbook else line, [], TOO_LONG.format(last=reader.line_num))
             continue
-        if any(map(str.strip, cells)):
+        if len(cells) > MOST_COLUMNS:  # not kept: a short line of commas would be a long list
+            yield Record(row if is_workbook else line, [], TOO_WIDE.format(width=len(cells)), len(cells))
+        elif any(map(str.strip, cells)):
             # Only within quotes does the reader ask for a line beyond the last.
             fault = UNCLOSED if lines.ended else None
             yield Record(row if is_workbook else line, cells, fault)

@@ -4,7 +4,7 @@ import codecs
 import io
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import IO
@@ -17,6 +17,7 @@ from quillpost.kit.errors import Invalid
 PIECE = 1_000_000
 HEAD = 64 * 1024
 SAMPLE_ROWS = 200
+SAMPLE_CHARACTERS = 4_000_000
 
 DELIMITERS = (",", "\t", ";", "|")
 
@@ -67,6 +68,8 @@ def sniff(file: IO[bytes], *, has_header: bool | None = None, is_workbook: bool 
     delimiter, rows = _divided(file, encoding)
     if is_workbook:
         delimiter, rows = ",", _first_rows(file, encoding, ",")
+    if rows and rows[0].width:
+        raise _too_wide(rows[0].width)
     cells = [row.cells for row in rows if row.fault is None]
     if not cells:
         raise refused(f"No row of the file can be read. {rows[0].fault if rows else _SENDABLE}")
@@ -75,11 +78,15 @@ def sniff(file: IO[bytes], *, has_header: bool | None = None, is_workbook: bool 
     header = _is_header(cells) if has_header is None else has_header
     width = len(cells[0]) if header else max(map(len, cells))
     if width > MOST_COLUMNS:
-        raise refused(f"The file has {width:,} columns, and may have {MOST_COLUMNS:,}. Leave some out.")
+        raise _too_wide(width)
     if header and len(cells) == 1:
         raise refused("The file has a line of column names and nobody below it.")
     layout = Layout(encoding, delimiter, header, names_of(cells[0] if header else None, width), is_workbook)
     return Sniffed(layout, cells[1:] if header else cells)
+
+
+def _too_wide(width: int) -> Invalid:
+    return refused(f"The file has {width:,} columns, and may have {MOST_COLUMNS:,}. Leave some out.")
 
 
 def _marked(head: bytes) -> str | None:
@@ -153,7 +160,7 @@ def _divided(file: IO[bytes], encoding: str) -> tuple[str, list[Record]]:
     best: tuple[tuple[float, int], str, list[Record]] | None = None
     for delimiter in DELIMITERS:
         rows = _first_rows(file, encoding, delimiter)
-        widths = [len(row.cells) for row in rows if row.fault is None]
+        widths = [row.width or len(row.cells) for row in rows if row.width or row.fault is None]
         if not widths or widths[0] < 2:
             continue
         alike = sum(width == widths[0] for width in widths) / len(widths)
@@ -168,9 +175,19 @@ def _first_rows(file: IO[bytes], encoding: str, delimiter: str) -> list[Record]:
     file.seek(0)
     text = io.TextIOWrapper(file, encoding=encoding, errors="replace", newline="")
     try:
-        return list(islice(rows_of(text, delimiter), SAMPLE_ROWS))
+        return list(_some(rows_of(text, delimiter)))
     finally:
         text.detach()
+
+
+def _some(rows: Iterator[Record]) -> Iterator[Record]:
+    """The first of them; fewer where they are long."""
+    length = 0
+    for row in islice(rows, SAMPLE_ROWS):
+        yield row
+        length += sum(map(len, row.cells))
+        if length > SAMPLE_CHARACTERS:
+            return
 
 
 def _is_header(rows: Sequence[Sequence[str]]) -> bool:

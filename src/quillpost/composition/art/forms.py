@@ -5,14 +5,14 @@ from decimal import Decimal
 
 import pikepdf
 
+from quillpost.composition.art.copied import Objects
 from quillpost.composition.art.entries import PdfObject
-from quillpost.composition.pdf.writer import PdfFile
 
 _DEEPEST = 100
 _FORM = b"/Type/XObject/Subtype/Form/BBox[0 0 612 792]/Resources "
 
 
-def page_forms(pdf: PdfFile, pages: bytes, *, default_spaces: bytes = b"") -> list[int]:
+def page_forms(pdf: Objects, pages: bytes, *, default_spaces: bytes = b"") -> list[int]:
     """Numbers of forms of 612 x 792 points, one a page; what pages share is copied once.
 
     `pages` is what `printable_pages` made. `default_spaces`, such as `/DefaultRGB 5 0 R`,
@@ -26,7 +26,7 @@ def page_forms(pdf: PdfFile, pages: bytes, *, default_spaces: bytes = b"") -> li
 class _Copier:
     """Objects of one PDF on their way into another, each once."""
 
-    def __init__(self, pdf: PdfFile, default_spaces: bytes) -> None:
+    def __init__(self, pdf: Objects, default_spaces: bytes) -> None:
         self._pdf = pdf
         self._default_spaces = default_spaces
         self._numbers: dict[tuple[int, int], int] = {}

@@ -5,23 +5,27 @@ how it looks: scripts, actions, attachments and hidden things have no way into t
 """
 
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import pikepdf
 
-from quillpost.composition.art import entries
+from quillpost.composition.art import drawn, entries
+from quillpost.composition.art.drawn import DrawnCount, Node, Trace
 from quillpost.composition.art.entries import PdfObject
 from quillpost.composition.art.greys import black_to_grey, is_black_alone
 from quillpost.composition.art.jpeg import read_jpeg_header
-from quillpost.composition.art.limits import MOST_CONTENT_BYTES
+from quillpost.composition.art.limits import MOST_CONTENT_BYTES, MOST_DRAWN, megabytes
 from quillpost.composition.art.refusals import BadImage, BadPdf
+from quillpost.composition.art.resources import filters_of, find_resource, mask_of, name_in, whole
 
 _MOST_PIXELS = 100_000_000
 _MOST_THINGS = 20_000
 _DEEPEST = 24
 
-_OPERATORS = "Tf Do gs cs CS sc SC scn SCN sh k K BDC DP BI ID EI"
+_OPERATORS = f"Tf Do gs cs CS sc SC scn SCN sh k K BDC DP BI ID EI {drawn.OPERATORS}"
 _CATEGORIES = {
     "Tf": "/Font",
     "Do": "/XObject",
@@ -50,16 +54,28 @@ class Inspection:
 
     number: int
     has_hidden_layers: bool
+    size: tuple[float, float]
     reasons: dict[str, None] = field(default_factory=dict)
     _kept: list[tuple[PdfObject, frozenset[str]]] = field(default_factory=list)
     _seen: set[tuple[int, int]] = field(default_factory=set)
+    _drawn: DrawnCount = field(default_factory=DrawnCount)
     _content_bytes: int = 0
     _things: int = 0
+    _unnumbered: int = 0
 
-    def form(self, form: pikepdf.Stream, inherited: PdfObject = None, depth: int = 0) -> None:
+    def page(self, form: pikepdf.Stream) -> None:
+        """A page made into a form; BadPdf when it draws more than one page may."""
+        if self._drawn.total(self._form(form)) > MOST_DRAWN:
+            raise BadPdf(
+                f"Page {self.number} of the PDF draws too much: more than {MOST_DRAWN:,} things, each"
+                " counted as often as it is repeated. Make it simpler, or save the page as a picture."
+            )
+
+    def _form(self, form: pikepdf.Stream, inherited: PdfObject = None, depth: int = 0) -> Node:
         """A form, a tiling pattern or a page made into one."""
+        node: Node = form.objgen
         if self._is_known(form, depth):
-            return
+            return node
         kept = entries.PATTERN if "/PatternType" in form else entries.FORM
         if form.get("/Subtype2") == "/PS" or "/PS" in form:
             self._because("PostScript")
@@ -71,7 +87,9 @@ class Inspection:
         if isinstance(group, pikepdf.Dictionary):
             self._keep(group, entries.GROUP)
             self._space(group.get("/CS"), depth)
-        form["/Resources"] = self._content(form, resources, depth)
+        extra, times = drawn.tiles_of(form, *self.size) if kept is entries.PATTERN else (0, 1)
+        form["/Resources"] = self._content(form, resources, depth, node, extra, times)
+        return node
 
     def strip(self) -> None:
         """Take away what does not show, when all pages have been inspected: they share their parts."""
@@ -81,36 +99,48 @@ class Inspection:
     def _keep(self, thing: PdfObject, kept: frozenset[str]) -> None:
         self._kept.append((thing, kept))
 
-    def _content(self, stream: pikepdf.Stream, resources: PdfObject, depth: int) -> pikepdf.Dictionary:
-        """The resources that a content stream uses, each of them inspected."""
+    def _content(
+        self,
+        stream: pikepdf.Stream,
+        resources: PdfObject,
+        depth: int,
+        node: Node,
+        extra: int = 0,
+        times: int = 1,
+    ) -> pikepdf.Dictionary:
+        """The resources that a content stream uses, each of them inspected; what it draws is noted."""
         used: dict[str, dict[str, PdfObject]] = {}
         inks: list[Sequence[PdfObject]] = []
-        for operator, operands in self._instructions(stream):
-            name = _name_in(operands, operator)
+        content = self._decoded(stream)
+        trace = Trace(len(content), partial(find_resource, resources))
+        for operator, operands in self._instructions(stream, len(content)):
+            name = name_in(operands, operator)
+            trace.follow(operator, operands, name)
             if operator in ("k", "K"):
                 inks.append(operands)
             elif operator == "INLINE IMAGE":
                 self._inline(operands[0], resources, depth)
-            elif name is None:
+            elif name is None or operator not in _CATEGORIES:
                 # Four numbers after a CMYK colour are another one.
                 inks += [operands] if inks and operator in _COLOUR_SETTERS and len(operands) == 4 else []
             else:
                 self._use(operator, name, operands, resources, used, depth)
         self._inks(stream, inks)
         for name in _DEFAULT_SPACES:
-            thing = _resource(resources, "/ColorSpace", name)
+            thing = find_resource(resources, "/ColorSpace", name)
             if thing is not None:
                 used.setdefault("/ColorSpace", {})[name] = thing
+        found: dict[str, dict[str, PdfObject]] = {}
+        uses: Counter[Node] = Counter()
+        for category, things in sorted(used.items()):
+            for name, thing in sorted(things.items()):
+                kept, drawing = self._thing(category, thing, resources, depth + 1)
+                found.setdefault(category, {})[name] = kept
+                if drawing is not None:
+                    uses[drawing] += trace.uses[category, name]
+        self._drawn.note(node, trace.own + extra, uses, times=times)
         return pikepdf.Dictionary(
-            {
-                category: pikepdf.Dictionary(
-                    {
-                        name: self._thing(category, thing, resources, depth + 1)
-                        for name, thing in sorted(things.items())
-                    }
-                )
-                for category, things in sorted(used.items())
-            }
+            {category: pikepdf.Dictionary(things) for category, things in found.items()}
         )
 
     def _use(
@@ -124,7 +154,7 @@ class Inspection:
     ) -> None:
         """Remember in `used` what an instruction names."""
         category = _CATEGORIES[operator]
-        thing = _resource(resources, category, name)
+        thing = find_resource(resources, category, name)
         if thing is not None:
             used.setdefault(category, {})[name] = thing
         elif category == "/ColorSpace":
@@ -138,28 +168,34 @@ class Inspection:
         elif inks:
             black_to_grey(stream)
 
-    def _thing(self, category: str, thing: PdfObject, inherited: PdfObject, depth: int) -> PdfObject:
+    def _thing(
+        self, category: str, thing: PdfObject, inherited: PdfObject, depth: int
+    ) -> tuple[PdfObject, Node | None]:
+        """What is kept of it, and what is drawn with it."""
+        drawing: Node | None = None
         if category == "/Properties":
-            return pikepdf.Dictionary()
+            return pikepdf.Dictionary(), None
         if category == "/Font":
-            self._font(thing, inherited, depth)
+            drawing = self._font(thing, inherited, depth)
         elif category == "/XObject":
-            self._xobject(thing, inherited, depth)
+            drawing = self._xobject(thing, inherited, depth)
         elif category == "/ExtGState":
-            self._graphics_state(thing, inherited, depth)
+            drawing = self._graphics_state(thing, inherited, depth)
         elif category == "/ColorSpace":
             self._space(thing, depth)
         elif category == "/Pattern":
-            self._pattern(thing, inherited, depth)
+            drawing = self._pattern(thing, inherited, depth)
         elif category == "/Shading":
-            self._shading(thing, depth)
-        return thing
+            drawing = self._shading(thing, depth)
+        return thing, drawing
 
-    def _instructions(self, stream: pikepdf.Stream) -> Iterator[tuple[str, Sequence[PdfObject]]]:
-        content = self._decoded(stream)
-        self._content_bytes += len(content)
+    def _instructions(self, stream: pikepdf.Stream, size: int) -> Iterator[tuple[str, Sequence[PdfObject]]]:
+        self._content_bytes += size
         if self._content_bytes > MOST_CONTENT_BYTES:
-            raise BadPdf(f"Page {self.number} of the PDF is too complex to be printed.")
+            raise BadPdf(
+                f"The drawing of page {self.number} of the PDF is larger than"
+                f" {megabytes(MOST_CONTENT_BYTES)}. Make it simpler, or save the page as a picture."
+            )
         before = pikepdf.settings.qpdf_limit_errors()
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -176,41 +212,43 @@ class Inspection:
     def _inline(self, image: PdfObject, resources: PdfObject, depth: int) -> None:
         space = image.obj.get("/ColorSpace")
         if isinstance(space, pikepdf.Name):
-            space = _resource(resources, "/ColorSpace", str(space)) or space
+            space = find_resource(resources, "/ColorSpace", str(space)) or space
         self._space(space, depth + 1)
 
-    def _xobject(self, thing: PdfObject, inherited: PdfObject, depth: int) -> None:
+    def _xobject(self, thing: PdfObject, inherited: PdfObject, depth: int) -> Node | None:
         if not isinstance(thing, pikepdf.Stream):
-            return
+            return None
         subtype = thing.get("/Subtype")
         if subtype == "/Image":
-            self._image(thing, depth)
-        elif subtype == "/Form":
-            self.form(thing, inherited, depth)
-        else:
-            self._because("PostScript")
+            return self._image(thing, depth)
+        if subtype == "/Form":
+            return self._form(thing, inherited, depth)
+        self._because("PostScript")
+        return None
 
-    def _image(self, image: pikepdf.Stream, depth: int) -> None:
+    def _image(self, image: pikepdf.Stream, depth: int) -> Node:
+        node: Node = image.objgen
         if self._is_known(image, depth):
-            return
+            return node
         if "/OC" in image:
             self._layer()
         self._keep(image, entries.IMAGE)
         self._pixels(image)
         self._space(image.get("/ColorSpace"), depth)
-        for name in ("/SMask", "/Mask"):
-            mask = image.get(name)
-            if isinstance(mask, pikepdf.Stream):
-                self._image(mask, depth + 1)
+        masks = [mask for name in ("/SMask", "/Mask") if isinstance(mask := image.get(name), pikepdf.Stream)]
+        uses = dict.fromkeys([self._image(mask, depth + 1) for mask in masks], 1)
+        pixels = drawn.cost_of_pixels(whole(image.get("/Width")), whole(image.get("/Height")))
+        self._drawn.note(node, pixels, uses)
+        return node
 
     def _pixels(self, image: pikepdf.Stream) -> None:
         """Sizes that an image's two headers agree on, and that a press can take."""
-        width, height = _whole(image.get("/Width")), _whole(image.get("/Height"))
+        width, height = whole(image.get("/Width")), whole(image.get("/Height"))
         if width < 1 or height < 1:
             return self._because("a damaged picture")
         if width * height > _MOST_PIXELS:
             raise BadPdf(f"Page {self.number} of the PDF holds a picture of {width} x {height} pixels.")
-        filters = _filters(image)
+        filters = filters_of(image)
         if "/JPXDecode" in filters:
             return self._because("a JPEG 2000 picture")
         if filters == ["/DCTDecode"]:
@@ -224,12 +262,17 @@ class Inspection:
             self._decoded(image)
         return None
 
-    def _font(self, font: PdfObject, inherited: PdfObject, depth: int) -> None:
-        if not isinstance(font, pikepdf.Dictionary) or self._is_known(font, depth):
+    def _font(self, font: PdfObject, inherited: PdfObject, depth: int) -> Node | None:
+        """Of a font whose letters are drawings, what they draw."""
+        if not isinstance(font, pikepdf.Dictionary):
             return None
+        node = self._node(font)
+        if self._is_known(font, depth):
+            return node
         self._keep(font, entries.FONT)
         if font.get("/Subtype") == "/Type3":
-            return self._drawn_font(font, inherited, depth)
+            self._drawn_font(font, inherited, depth, node)
+            return node
         described: PdfObject = font
         descendants = font.get("/DescendantFonts")
         if isinstance(descendants, pikepdf.Array) and len(descendants):
@@ -249,15 +292,20 @@ class Inspection:
             self._because(f"the font {name[:60]}, which is not embedded")
         return None
 
-    def _drawn_font(self, font: pikepdf.Dictionary, inherited: PdfObject, depth: int) -> None:
+    def _drawn_font(self, font: pikepdf.Dictionary, inherited: PdfObject, depth: int, node: Node) -> None:
         """A font whose letters are small drawings of their own, with one set of resources."""
         resources = font.get("/Resources", inherited)
         merged: dict[str, dict[str, PdfObject]] = {}
         letters = font.get("/CharProcs")
+        drawn_letters: list[Node] = []
         for _, letter in sorted(letters.items()) if isinstance(letters, pikepdf.Dictionary) else []:
-            if isinstance(letter, pikepdf.Stream) and not self._is_known(letter, depth):
-                for category, things in self._content(letter, resources, depth + 1).items():
+            if not isinstance(letter, pikepdf.Stream):
+                continue
+            drawn_letters.append(letter.objgen)
+            if not self._is_known(letter, depth):
+                for category, things in self._content(letter, resources, depth + 1, letter.objgen).items():
                     merged.setdefault(category, {}).update(things.items())
+        self._drawn.note_letters(node, drawn_letters)
         font["/Resources"] = pikepdf.Dictionary(
             {
                 category: pikepdf.Dictionary(dict(sorted(things.items())))
@@ -265,9 +313,12 @@ class Inspection:
             }
         )
 
-    def _graphics_state(self, state: PdfObject, inherited: PdfObject, depth: int) -> None:
-        if not isinstance(state, pikepdf.Dictionary) or self._is_known(state, depth):
-            return
+    def _graphics_state(self, state: PdfObject, inherited: PdfObject, depth: int) -> Node | None:
+        """Its mask, if it has one that is drawn."""
+        if not isinstance(state, pikepdf.Dictionary):
+            return None
+        if self._is_known(state, depth):
+            return mask_of(state)
         self._keep(state, entries.GRAPHICS_STATE)
         font = state.get("/Font")
         if isinstance(font, pikepdf.Array) and len(font):
@@ -275,22 +326,33 @@ class Inspection:
         mask = state.get("/SMask")
         if isinstance(mask, pikepdf.Dictionary):
             self._keep(mask, entries.SOFT_MASK)
-            drawn: PdfObject = mask.get("/G")
-            if isinstance(drawn, pikepdf.Stream):
-                self.form(drawn, inherited, depth + 1)
+            group: PdfObject = mask.get("/G")
+            if isinstance(group, pikepdf.Stream):
+                self._form(group, inherited, depth + 1)
+        return mask_of(state)
 
-    def _pattern(self, pattern: PdfObject, inherited: PdfObject, depth: int) -> None:
+    def _pattern(self, pattern: PdfObject, inherited: PdfObject, depth: int) -> Node | None:
         if isinstance(pattern, pikepdf.Stream):
-            self.form(pattern, inherited, depth)
-        elif isinstance(pattern, pikepdf.Dictionary) and not self._is_known(pattern, depth):
+            return self._form(pattern, inherited, depth)
+        if not isinstance(pattern, pikepdf.Dictionary):
+            return None
+        node = self._node(pattern)
+        if not self._is_known(pattern, depth):
             self._keep(pattern, entries.PATTERN)
-            self._shading(pattern.get("/Shading"), depth + 1)
+            shading = self._shading(pattern.get("/Shading"), depth + 1)
             self._graphics_state(pattern.get("/ExtGState"), inherited, depth + 1)
+            self._drawn.note(node, 0, {} if shading is None else {shading: 1})
+        return node
 
-    def _shading(self, shading: PdfObject, depth: int) -> None:
-        if isinstance(shading, pikepdf.Dictionary | pikepdf.Stream) and not self._is_known(shading, depth):
+    def _shading(self, shading: PdfObject, depth: int) -> Node | None:
+        if not isinstance(shading, pikepdf.Dictionary | pikepdf.Stream):
+            return None
+        node = self._node(shading)
+        if not self._is_known(shading, depth):
             self._keep(shading, entries.SHADING)
             self._space(shading.get("/ColorSpace"), depth)
+            self._drawn.note(node, drawn.cost_of_shading(shading), {})
+        return node
 
     def _space(self, space: PdfObject, depth: int) -> None:
         """A colour space, and those on which it rests."""
@@ -324,6 +386,13 @@ class Inspection:
     def _because(self, reason: str) -> None:
         self.reasons[reason] = None
 
+    def _node(self, thing: PdfObject) -> Node:
+        """What the count knows it by. One that is written where it is used is met once."""
+        if thing.is_indirect:
+            return thing.objgen
+        self._unnumbered += 1
+        return ("direct", self._unnumbered)
+
     def _is_known(self, thing: PdfObject, depth: int) -> bool:
         """Whether it has been here before; every thing counts towards what one page may hold."""
         if depth > _DEEPEST:
@@ -336,29 +405,3 @@ class Inspection:
         known = thing.objgen in self._seen
         self._seen.add(thing.objgen)
         return known
-
-
-def _name_in(operands: Sequence[PdfObject], operator: str) -> str | None:
-    """The resource that an instruction names: a font comes first, a pattern or a property list last."""
-    if not len(operands):
-        return None
-    operand = operands[0] if operator == "Tf" else operands[-1]
-    return str(operand) if isinstance(operand, pikepdf.Name) else None
-
-
-def _resource(resources: PdfObject, category: str, name: str | None) -> PdfObject:
-    if name is None or not isinstance(resources, pikepdf.Dictionary):
-        return None
-    things = resources.get(category)
-    return things.get(name) if isinstance(things, pikepdf.Dictionary) else None
-
-
-def _whole(number: PdfObject) -> int:
-    return number if isinstance(number, int) else 0
-
-
-def _filters(stream: pikepdf.Stream) -> list[str]:
-    filters = stream.get("/Filter")
-    if isinstance(filters, pikepdf.Array):
-        return [str(name) for name in filters]
-    return [] if filters is None else [str(filters)]

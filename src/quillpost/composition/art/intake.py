@@ -6,7 +6,6 @@ This decodes a stranger's bytes: the service runs it in a limited process.
 import io
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +21,7 @@ from quillpost.composition.art.limits import (
     megabytes,
 )
 from quillpost.composition.art.orientation import UPRIGHT, is_turned, write_orientation
+from quillpost.composition.art.printable import PrintablePicture
 from quillpost.composition.art.profiles import profile_fault
 from quillpost.composition.art.refusals import BadImage
 from quillpost.composition.art.signatures import JPEG, PNG, kind_of
@@ -34,20 +34,6 @@ _SRGB = ImageCms.createProfile("sRGB")
 _SCREEN_GAMMA = 45_455
 _GAMMA_TOLERANCE = 1_000
 _SENSIBLE_GAMMAS = range(10_000, 1_000_000)
-
-
-@dataclass(frozen=True, slots=True)
-class PrintablePicture:
-    """A file that composing can pass through; `width` and `height` are as seen, upright.
-
-    `notes` are sentences about what was changed in a way that its owner may want to know.
-    """
-
-    data: bytes
-    content_type: str
-    width: int
-    height: int
-    notes: tuple[str, ...] = ()
 
 
 def printable_picture(data: bytes) -> PrintablePicture:

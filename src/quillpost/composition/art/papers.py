@@ -12,6 +12,7 @@ from typing import Any
 import pikepdf
 from pypdfium2 import PdfiumError
 
+from quillpost.composition.art.copied import ObjectList
 from quillpost.composition.art.entries import PdfObject
 from quillpost.composition.art.flattening import flatten, hides_layers, left_behind
 from quillpost.composition.art.forms import page_forms
@@ -24,11 +25,11 @@ from quillpost.composition.art.limits import (
     MOST_PAGES,
     megabytes,
 )
+from quillpost.composition.art.printable import PrintablePages
 from quillpost.composition.art.redrawing import DPI, Redrawer
 from quillpost.composition.art.refusals import BadPdf
 from quillpost.composition.art.sheets import SHEET, Sheet, read_sheet
 from quillpost.composition.art.signatures import is_pdf, kind_of
-from quillpost.composition.pdf.writer import PdfFile
 
 _VERSION = "1.6"
 _TAIL_BYTES = 2048
@@ -63,18 +64,6 @@ _UNREADABLE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class PrintablePages:
-    """A PDF of letter pages that composing can pass through.
-
-    `notes` are sentences about what was changed in a way that its owner may want to know.
-    """
-
-    data: bytes
-    count: int
-    notes: tuple[str, ...] = ()
-
-
 def printable_pages(data: bytes) -> PrintablePages:
     """The PDF's pages, each on a letter sheet, or BadPdf with a sentence for its sender."""
     _check_file(data)
@@ -93,7 +82,7 @@ def count_pages(printable: bytes) -> int:
 
 def _composed(printable: bytes) -> int:
     """The proof: a file that was composed once will be composed again. How many pages that were."""
-    return len(page_forms(PdfFile(), printable))
+    return len(page_forms(ObjectList(1), printable))
 
 
 @contextmanager
@@ -129,8 +118,8 @@ def _printable(data: bytes) -> PrintablePages:
         inspections: list[Inspection] = []
         for number, (page, sheet) in enumerate(zip(source.pages, sheets, strict=True), 1):
             form = _form_of(source, page, sheet, number)
-            inspection = Inspection(number, hides)
-            inspection.form(form)
+            inspection = Inspection(number, hides, (sheet.seen.width, sheet.seen.height))
+            inspection.page(form)
             inspections.append(inspection)
             pages.append(_Page(number, sheet, form, tuple(inspection.reasons)))
         for inspection in inspections:
@@ -205,10 +194,19 @@ def _content_of(page: pikepdf.Page, number: int) -> bytes:
     parts, size = [], 0
     for stream in streams:
         if isinstance(stream, pikepdf.Stream):
-            parts.append(stream.read_bytes())
+            try:
+                parts.append(stream.read_bytes())
+            except (pikepdf.PdfError, pikepdf.DataDecodingError) as error:
+                raise BadPdf(
+                    f"The drawing of page {number} of the PDF is damaged, or larger than"
+                    f" {megabytes(MOST_CONTENT_BYTES)}. Make it simpler, or save the page as a picture."
+                ) from error
             size += len(parts[-1])
         if size > MOST_CONTENT_BYTES:
-            raise BadPdf(f"Page {number} of the PDF is too complex to be printed.")
+            raise BadPdf(
+                f"The drawing of page {number} of the PDF is larger than {megabytes(MOST_CONTENT_BYTES)}."
+                " Make it simpler, or save the page as a picture."
+            )
     return b"\n".join(parts)
 
 

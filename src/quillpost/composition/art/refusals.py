@@ -15,3 +15,7 @@ class BadImage(BadArt):
 
 class BadPdf(BadArt):
     """A PDF that cannot be printed."""
+
+
+class TooMuch(BadArt):
+    """It was printable, and takes more to be drawn than one picture may."""

@@ -1,4 +1,7 @@
-"""Pictures of PDF pages. The preview is made from the very page that would print."""
+"""Pictures of PDF pages. The preview is made from the very page that would print.
+
+Pages hold what strangers have drawn: the service runs this in a limited process.
+"""
 
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -8,6 +11,8 @@ from typing import Any
 import numpy as np
 import pypdfium2 as pdfium
 
+from quillpost.composition.art.limits import MOST_PIXELS_DRAWN
+from quillpost.composition.art.refusals import BadArt
 from quillpost.composition.geometry import INCH, Box
 from quillpost.composition.pdf.png import Pixels, encode_png, grey_where_it_is
 from quillpost.composition.pdf.scratch import scratch
@@ -36,16 +41,17 @@ def rasterise(
     `pages` picks them by their place in the file, from 0; without it all are drawn. `crops` has for each
     of them the part that is wanted, in points from the trim's lower left corner, or None for the whole.
     """
+    with _PDFIUM, pdfium.PdfDocument(pdf) as document:
+        indexes = range(len(document)) if pages is None else pages
+        parts = [None] * len(indexes) if crops is None else crops
+        return [_drawn(document, index, dpi, part) for index, part in zip(indexes, parts, strict=True)]
+
+
+def _drawn(document: pdfium.PdfDocument, index: int, dpi: float, part: Box | None) -> bytes:
+    """One page, as a PNG before the next is drawn: many of them together would fill the memory."""
     with ExitStack() as until_encoded:
-        with _PDFIUM, pdfium.PdfDocument(pdf) as document:
-            indexes = range(len(document)) if pages is None else pages
-            parts = [None] * len(indexes) if crops is None else crops
-            drawn = [
-                _draw(document, index, dpi, part, until_encoded)
-                for index, part in zip(indexes, parts, strict=True)
-            ]
-        # Encoding needs no lock: another thread may draw meanwhile.
-        return [encode_png(grey_where_it_is(pixels), dpi=dpi) for pixels in drawn]
+        pixels = _draw(document, index, dpi, part, until_encoded)
+        return encode_png(grey_where_it_is(pixels), dpi=dpi)
 
 
 def _draw(
@@ -63,6 +69,8 @@ def _draw(
         page = document[index]
 
     def bitmap_of(width: int, height: int, **kind: Any) -> pdfium.PdfBitmap:
+        if width * height > MOST_PIXELS_DRAWN:
+            raise BadArt(f"A picture of {width:,} x {height:,} pixels is too large to be drawn.")
         room = memory.enter_context(scratch(width * height * _CHANNELS))
         return pdfium.PdfBitmap.new_native(width, height, buffer=np.ctypeslib.as_ctypes(room), **kind)
 

@@ -73,6 +73,22 @@ class PdfFile:
             data, entries = deflate(data), entries + b"/Filter/FlateDecode"
         return self._write_stream(self.reserve(), data, entries)
 
+    def take(self, objects: Sequence[tuple[bytes, bytes | None]]) -> None:
+        """Objects whose numbers follow on from `last`: their body, or the entries and the data of a stream,
+        which stay as they are."""
+        first = self.last + 1
+        self._last += len(objects)
+        for number, (body, data) in enumerate(objects, first):
+            if data is None:
+                self.put(number, body)
+            else:
+                self._write_stream(number, data, body)
+
+    @property
+    def last(self) -> int:
+        """The number of the newest object."""
+        return self._last
+
     def add_shared_stream(self, data: bytes, entries: bytes = b"") -> int:
         """A stream that the file holds once, however often it is added."""
         key = (hashlib.sha256(data).digest(), entries)

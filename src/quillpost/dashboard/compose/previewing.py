@@ -34,7 +34,7 @@ from quillpost.kit.recent import Recent
 from quillpost.orders.examining import examine_wish
 from quillpost.orders.pictures import gather
 from quillpost.orders.preparing import Draft, prepare
-from quillpost.orders.previewing import posed
+from quillpost.orders.previewing import posed, told_by_field
 from quillpost.orders.resolving import resolve
 from quillpost.parts import Parts
 from quillpost.people.sessions import SignedIn
@@ -123,6 +123,7 @@ def preview_part(
     request: Request, form: Form, caller: Caller, parts: Parts, who: SignedIn | None = None
 ) -> Response:
     """What a refused form was told of stands until something changes, and what it lacks until it is there."""
+    request.state.account_id = caller.account_id  # a guest within a frame has no session that says so
     drawn, faults = previewed(form, caller, parts, typed_zone(request, form.fields))
     refused = form.text(REFUSED)
     part = show_form(
@@ -166,7 +167,8 @@ def draw(form: Form, who: Caller, parts: Parts, zone: ZoneInfo) -> Preview:
         design, copy = posed(
             draft, 0, draft.people[0], qr_base=parts.press.qr_base, opt_out=parts.press.opt_out
         )
-        sides = sides_of(parts.studio, design, copy)
+        with told_by_field(draft.wish):
+            sides = sides_of(parts.studio, design, copy)
     except (Invalid, Refused) as wrong:
         raise in_form_terms(wrong) from None
     [words] = parts.studio.wordings(design, [copy.addressee])
@@ -227,7 +229,9 @@ def sides_of(studio: Studio, design: Design, copy: Copy) -> list[Side]:
         [] if design.pdf_only else [n for n, side in piece.previews.items() if not piece.side(side).message]
     )
     with heavy_work():
-        design = replace(design, front=_small(design.front), background=_small(design.background))
+        design = replace(
+            design, front=_small(studio, design.front), background=_small(studio, design.background)
+        )
         found = {name: _still_side(studio, design, copy, name, dpi) for name in still}
         found |= _papers(studio, design, copy, dpi)
         typed = design if design.pdf_only else replace(design, pages=None)
@@ -256,11 +260,12 @@ def _still_side(studio: Studio, design: Design, copy: Copy, name: str, dpi: int)
     return _kept.get(key, lambda: studio.preview(bare, copy, dpi=dpi, only=name).sides)[name]
 
 
-def _small(picture: bytes | None) -> bytes | None:
+def _small(studio: Studio, picture: bytes | None) -> bytes | None:
     """A large picture as a screen needs it: to read all of one takes longer than to draw the rest."""
     if picture is None or len(picture) < SMALL_ENOUGH:
         return picture
-    return _kept.get(("small", _digest(picture)), lambda: {"": reduced(picture, most=WIDEST)})[""]
+    small = lambda: {"": reduced(studio.sandbox, picture, most=WIDEST)}  # noqa: E731
+    return _kept.get(("small", _digest(picture)), small)[""]
 
 
 def _papers(studio: Studio, design: Design, copy: Copy, dpi: int) -> Mapping[str, bytes]:

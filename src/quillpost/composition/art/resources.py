@@ -1,0 +1,40 @@
+"""What a drawing's instructions name, and where that is found."""
+
+from collections.abc import Sequence
+
+import pikepdf
+
+from quillpost.composition.art.drawn import Node
+from quillpost.composition.art.entries import PdfObject
+
+
+def name_in(operands: Sequence[PdfObject], operator: str) -> str | None:
+    """The resource that an instruction names: a font comes first, a pattern or a property list last."""
+    if not len(operands):
+        return None
+    operand = operands[0] if operator == "Tf" else operands[-1]
+    return str(operand) if isinstance(operand, pikepdf.Name) else None
+
+
+def find_resource(resources: PdfObject, category: str, name: str | None) -> PdfObject:
+    if name is None or not isinstance(resources, pikepdf.Dictionary):
+        return None
+    things = resources.get(category)
+    return things.get(name) if isinstance(things, pikepdf.Dictionary) else None
+
+
+def mask_of(state: pikepdf.Dictionary) -> Node | None:
+    mask = state.get("/SMask")
+    group: PdfObject = mask.get("/G") if isinstance(mask, pikepdf.Dictionary) else None
+    return group.objgen if isinstance(group, pikepdf.Stream) else None
+
+
+def whole(number: PdfObject) -> int:
+    return number if isinstance(number, int) else 0
+
+
+def filters_of(stream: pikepdf.Stream) -> list[str]:
+    filters = stream.get("/Filter")
+    if isinstance(filters, pikepdf.Array):
+        return [str(name) for name in filters]
+    return [] if filters is None else [str(filters)]

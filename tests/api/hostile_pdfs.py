@@ -1,0 +1,95 @@
+"""More PDFs that are meant to hurt: those that readers trip over before they draw."""
+
+import zlib
+
+from benchmarks.hostile.pdfs import file, form, one_page, stream
+
+
+def huge_page() -> bytes:
+    return one_page(b"0 0 9 9 re f", box="[0 0 9000000 9000000]")
+
+
+def self_drawing() -> bytes:
+    """Two forms that draw each other, many times."""
+    draw = b"/F Do " * 50
+    others = [form(draw, "<</XObject<</F 6 0 R>>>>"), form(draw, "<</XObject<</F 5 0 R>>>>")]
+    return one_page(draw, "<</XObject<</F 5 0 R>>>>", others)
+
+
+def deep_tree(depth: int = 60_000) -> bytes:
+    """A page at the end of a chain of nodes that hold one node each."""
+    objects = [b"<</Type/Catalog/Pages 2 0 R>>"]
+    objects += [b"<</Type/Pages/Kids[%d 0 R]/Count 1>>" % (n + 3) for n in range(depth)]
+    objects += [b"<</Type/Page/Parent %d 0 R/MediaBox[0 0 612 792]>>" % (depth + 1)]
+    return file(objects)
+
+
+def deep_values(depth: int = 200_000) -> bytes:
+    """Brackets within brackets."""
+    return one_page(b"", others=[b"[" * depth + b"]" * depth])
+
+
+def endless_tree() -> bytes:
+    """Pages whose only kid is themselves."""
+    return file([b"<</Type/Catalog/Pages 2 0 R>>", b"<</Type/Pages/Kids[2 0 R]/Count 1>>"])
+
+
+def many_pages(count: int = 50_000) -> bytes:
+    page = b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 612 792]>>"
+    kids = b" ".join(b"%d 0 R" % (n + 3) for n in range(count))
+    return file(
+        [
+            b"<</Type/Catalog/Pages 2 0 R>>",
+            b"<</Type/Pages/Kids[%b]/Count %d>>" % (kids, count),
+            *[page] * count,
+        ]
+    )
+
+
+def huge_xref() -> bytes:
+    """A table that promises two thousand million objects."""
+    good = one_page(b"0 0 9 9 re f")
+    return good.replace(b"xref\n0 5", b"xref\n0 2000000000").replace(b"/Size 5", b"/Size 2000000000")
+
+
+def huge_xref_stream() -> bytes:
+    """The same as a stream, packed."""
+    body = b"%PDF-1.7\n1 0 obj\n" + stream(
+        bytes(1_000_000), "/Type/XRef/Size 2000000000/W[1 1 1]/Root 2 0 R/Index[0 2000000000]", times=600
+    )
+    return body + b"\nendobj\nstartxref\n9\n%%EOF\n"
+
+
+def huge_image(width: int = 90_000, height: int = 40_000) -> bytes:
+    """A picture within the page: bits that say nothing, packed."""
+    entries = (
+        f"/Type/XObject/Subtype/Image/Width {width}/Height {height}/BitsPerComponent 1/ColorSpace/DeviceGray"
+    )
+    others = [stream(bytes(width // 8), entries, times=height)]
+    return one_page(b"612 0 0 792 0 0 cm /I Do", "<</XObject<</I 5 0 R>>>>", others)
+
+
+def repeated_image(times: int = 3_000) -> bytes:
+    """A large picture that is one line of the drawing, again and again."""
+    entries = "/Type/XObject/Subtype/Image/Width 9000/Height 9000/BitsPerComponent 1/ColorSpace/DeviceGray"
+    others = [stream(bytes(1125), entries, times=9_000)]
+    return one_page(b"q 612 0 0 792 0 0 cm /I Do Q " * times, "<</XObject<</I 5 0 R>>>>", others)
+
+
+def packed_twice() -> bytes:
+    """A drawing that is packed five times over: a few bytes become gigabytes."""
+    data = bytes(10_000_000)
+    for _ in range(5):
+        data = zlib.compress(data * (40 if len(data) < 9_000_000 else 1), 9)
+    entries = b"<</Filter[/FlateDecode/FlateDecode/FlateDecode/FlateDecode/FlateDecode]/Length %d>>stream\n"
+    page = b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 612 792]/Contents 4 0 R>>"
+    content = entries % len(data) + data + b"\nendstream"
+    return file([b"<</Type/Catalog/Pages 2 0 R>>", b"<</Type/Pages/Kids[3 0 R]/Count 1>>", page, content])
+
+
+def broken_nesting() -> bytes:
+    """Nested forms below a drawing that our own reader does not understand, and pdfium does."""
+    draw = b"/F Do " * 10
+    others = [form(draw, f"<</XObject<</F {6 + n} 0 R>>>>") for n in range(11)]
+    others.append(form(b"0 0 m 9 9 l S " * 10))
+    return one_page(b"BI /W 1 ID x EI ) ]] >> " + draw, "<</XObject<</F 5 0 R>>>>", others)

@@ -1,0 +1,109 @@
+"""Places that accounts share: nobody's work fills them all, and nobody waits for ever."""
+
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from threading import Event
+
+import pytest
+
+from quillpost.kit.clients import Client, ClientGone, serving
+from quillpost.kit.errors import Unavailable
+from quillpost.kit.fair_turns import FairTurns
+
+PLENTY = 30.0
+BUSY = "All places are taken."
+
+
+class Crowd:
+    """Threads that take turns, and stay until they are let go."""
+
+    def __init__(self, turns: FairTurns) -> None:
+        self._turns = turns
+        self._threads = ThreadPoolExecutor(8)
+        self._leave = Event()
+        self.order: list[str] = []
+
+    def enter(self, account: str) -> Future[None]:
+        """One who has a place when this returns."""
+        inside = Event()
+        entered = self._threads.submit(self._stay, Client(lambda: account), inside)
+        assert inside.wait(PLENTY)
+        return entered
+
+    def wait(self, account: str) -> Future[None]:
+        """One who has to wait, and does when this returns."""
+        asked = Event()
+
+        def whose() -> str:
+            asked.set()
+            return account
+
+        waiting = self._threads.submit(self._stay, Client(whose), Event())
+        assert asked.wait(PLENTY)
+        return waiting
+
+    def _stay(self, client: Client, inside: Event) -> None:
+        with serving(client), self._turns.turn(BUSY):
+            self.order.append(str(client.account))
+            inside.set()
+            assert self._leave.wait(PLENTY)
+
+    def end(self) -> None:
+        self._leave.set()
+        self._threads.shutdown()
+
+
+@pytest.fixture
+def crowd() -> Iterator[Crowd]:
+    made = Crowd(FairTurns(3, 2, PLENTY))
+    yield made
+    made.end()
+
+
+def test_an_account_never_has_all_places(crowd: Crowd) -> None:
+    crowd.enter("a")
+    crowd.enter("a")
+    third = crowd.wait("a")
+    crowd.enter("b")
+    assert not third.done()
+    assert crowd.order == ["a", "a", "b"]
+    crowd.end()
+    third.result()
+    assert crowd.order == ["a", "a", "b", "a"]
+
+
+def test_who_waits_too_long_is_told_so() -> None:
+    turns = FairTurns(1, 1, 0.01)
+    with turns.turn(BUSY), pytest.raises(Unavailable, match=BUSY), turns.turn(BUSY):
+        pass
+    with turns.turn(BUSY):
+        pass
+
+
+def test_a_client_that_goes_waits_no_longer(crowd: Crowd) -> None:
+    crowd.enter("a")
+    crowd.enter("a")
+    turns, client = crowd._turns, Client(lambda: "a")
+
+    def wait() -> None:
+        with serving(client), turns.turn(BUSY):
+            raise AssertionError
+
+    with ThreadPoolExecutor(1) as thread:
+        waiting = thread.submit(wait)
+        client.leave()
+        with pytest.raises(ClientGone):
+            waiting.result(PLENTY)
+
+
+def test_what_is_done_for_a_client_is_stopped_when_it_goes() -> None:
+    stopped: list[str] = []
+    client = Client()
+    with client.when_gone(lambda: stopped.append("one")):
+        with client.when_gone(lambda: stopped.append("over")):
+            pass
+        client.leave()
+    assert stopped == ["one"]
+    with pytest.raises(ClientGone), client.when_gone(lambda: stopped.append("late")):
+        pass
+    assert stopped == ["one"]
