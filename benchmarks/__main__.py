@@ -13,6 +13,7 @@ from benchmarks.events import table as events_table
 from benchmarks.fulfil import contest as fulfilments
 from benchmarks.fulfil import table as fulfilments_table
 from benchmarks.harness import absent_peers, report, run, save
+from benchmarks.overload import contest as overload
 from benchmarks.pages import contest as pages
 from benchmarks.send import contest as sends
 from benchmarks.send import table as sends_table
@@ -81,6 +82,13 @@ def _pages() -> Result:
     return result
 
 
+def _overload() -> Result:
+    result = overload.run()
+    save(result)
+    overload.show(result)
+    return result
+
+
 TABLES: dict[str, Callable[[], Result]] = {
     "authenticate": _authenticate,
     "compose": _compose,
@@ -90,6 +98,7 @@ TABLES: dict[str, Callable[[], Result]] = {
     "events": _events,
     "audience": _audience,
     "pages": _pages,
+    "overload": _overload,
 }
 
 

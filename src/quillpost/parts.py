@@ -25,6 +25,8 @@ class Limits:
     """What a caller may ask for at most, and in which words; each is a setting."""
 
     calls_a_minute: int = 120
+    calls_at_once: int = 4
+    wait_seconds: float = 2
     hook_calls_a_minute: int = 600
     webhooks: int = 100
     body_bytes: int = 20_000_000

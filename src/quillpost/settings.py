@@ -225,6 +225,12 @@ class Settings(BaseSettings):
     calls_a_minute: int = Field(
         120, ge=1, description="API calls in a minute: of a token, of an app, or of a person's pages."
     )
+    calls_at_once: int = Field(
+        4, ge=1, le=16, description="Requests of one account that a process works on at a time; others wait."
+    )
+    wait_seconds: float = Field(
+        2, ge=0, description="How long a request waits for its turn before it is told 503."
+    )
     hook_calls_a_minute: int = Field(
         600, ge=1, description="Calls to /hooks/lists with one list's key in a minute."
     )

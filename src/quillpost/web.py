@@ -44,6 +44,7 @@ from quillpost.pages import assets
 from quillpost.parts import Parts
 from quillpost.preparation import preparing
 from quillpost.reception import troubles
+from quillpost.reception.cookies import SESSION
 from quillpost.reception.live import Live
 
 Background = Callable[[], AbstractAsyncContextManager[None]]
@@ -122,7 +123,7 @@ def create_app(parts: Parts, background: Background | None = None) -> FastAPI:
     describe(app)
     add_docs_page(app, parts)
     app.add_middleware(Methods, routes=app.routes, refuse=troubles.answer_trouble)
-    app.add_middleware(_Gate, parts=parts)
+    app.add_middleware(_Gate, parts=parts, cookie=SESSION, refuse=troubles.answer_trouble)
     app.add_middleware(Preflights)
     app.add_middleware(Presence)
     app.add_middleware(Envelope)

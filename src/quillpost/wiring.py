@@ -104,6 +104,8 @@ def build(
         clock=clock,
         limits=Limits(
             calls_a_minute=settings.calls_a_minute,
+            calls_at_once=settings.calls_at_once,
+            wait_seconds=settings.wait_seconds,
             hook_calls_a_minute=settings.hook_calls_a_minute,
             webhooks=settings.webhooks,
             body_bytes=settings.body_bytes,

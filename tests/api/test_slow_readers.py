@@ -6,7 +6,8 @@ from typing import Any
 from starlette.types import Message, Receive, Scope, Send
 
 from makers import Account
-from quillpost.api.gate import ROOM, Gate
+from quillpost.api.admission import PLACES
+from quillpost.api.gate import Gate
 from quillpost.parts import Parts
 
 
@@ -29,7 +30,7 @@ def test_a_full_room_of_slow_readers_is_no_room_at_all(owner: Account, parts: Pa
             await patience.wait()
 
         async with asyncio.TaskGroup() as readers:
-            for _ in range(2 * ROOM):
+            for _ in range(2 * PLACES):
                 readers.create_task(gate({**scope}, receive, slow))
             got: list[Message] = []
 

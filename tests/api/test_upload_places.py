@@ -14,7 +14,8 @@ from starlette.types import Message, Receive, Scope, Send
 from workbooks import workbook
 
 from makers import Account
-from quillpost.api.gate import ROOM, Gate
+from quillpost.api.admission import PLACES, Admission
+from quillpost.api.gate import Gate
 from quillpost.api.uploads import AT_ONCE, SHARE
 from quillpost.audience.importing import workbooks
 from quillpost.kit.clients import Client, serving
@@ -90,12 +91,12 @@ def test_an_account_has_its_share_of_the_places_and_leaves_the_others(
 def test_all_together_leave_room_for_other_calls(
     owner: Account, stranger: Account, parts: Parts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert AT_ONCE < ROOM
+    assert AT_ONCE < PLACES
     monkeypatch.setattr("quillpost.api.uploads.SHARE", AT_ONCE)
 
     async def crowd() -> list[tuple[int, Any]]:
         works = Works()
-        gate = Gate(works, parts)
+        gate = Gate(works, parts, Admission(share=PLACES, patience=30))
         async with crowded(works, gate, [owner] * AT_ONCE):
             answers = [await called(gate, stranger), await called(gate, stranger, "/api/v2/ping")]
         return [*answers, await called(gate, stranger)]

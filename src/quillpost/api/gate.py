@@ -1,86 +1,131 @@
-"""The gate before /api/v2: nobody comes in without a token, too often, or with too much."""
+"""The gate before everything: requests take turns, and nobody comes into /api/v2 without a token, too often,
+or with too much."""
 
-import asyncio
-from collections.abc import Iterator
-from contextlib import AsyncExitStack, contextmanager
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from quillpost.accounts import service as accounts
 from quillpost.accounts.rules import Allowance
+from quillpost.api.admission import Admission
 from quillpost.api.arrival import MOST, Grow, Held, HungUp, whole_body
 from quillpost.api.errors import WrongBody, response_for
+from quillpost.api.identities import Identities, account_line, address_of, bearer
 from quillpost.api.leaks import InAddress
+from quillpost.api.passage import Passage
 from quillpost.api.route import PREFIX
 from quillpost.api.uploads import Landing, takes_file
-from quillpost.kit.errors import QuillpostError, Throttled, Unauthenticated
+from quillpost.kit.errors import Overloaded, QuillpostError, Throttled, Unauthenticated
 from quillpost.parts import Parts
 
-ROOM = 16
-"""Requests at work at once, fewer than there are connections and threads. The others wait outside, holding
-nothing; inside they would hold connections while waiting for threads, and threads for connections."""
+Refuse = Callable[[Request, Exception], Awaitable[Response]]
+
+FREE = frozenset({"/health"})
+"""Answered however busy we are: whoever looks after us asks here."""
+
+
+async def refuse_plainly(_request: Request, failure: Exception) -> Response:
+    return response_for(failure)
 
 
 class Gate:
-    """Admits a request with its caller in `scope["state"]["who"]` and its whole body, or answers it."""
+    """Lets a request in when its turn has come, or answers it. To the API it brings its whole body, and its
+    caller in `scope["state"]["who"]`."""
 
-    def __init__(self, app: ASGIApp, parts: Parts) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        parts: Parts,
+        admission: Admission | None = None,
+        *,
+        cookie: str = "",
+        refuse: Refuse = refuse_plainly,
+    ) -> None:
+        """`cookie` is the name of the one that sessions have; `refuse` answers who may be a person."""
         self._app = app
         self._parts = parts
-        self._room = asyncio.Semaphore(ROOM)
-        self._held = Held(MOST * parts.limits.body_bytes)
-        self._landing = Landing(largest=parts.limits.import_bytes, bounds=parts.limits.bounds)
+        self._refuse = refuse
+        self._identities = Identities(cookie)
+        limits = parts.limits
+        self._admission = admission or Admission(share=limits.calls_at_once, patience=limits.wait_seconds)
+        self._held = Held(MOST * limits.body_bytes)
+        self._landing = Landing(largest=limits.import_bytes, bounds=limits.bounds)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or not _is_guarded(scope["path"]):
+        if scope["type"] != "http" or scope["path"] in FREE:
             await self._app(scope, receive, send)
             return
+        passage = Passage(self._admission, self._identities.whose(scope), scope, receive)
+        try:
+            if _is_guarded(scope["path"]):
+                await self._call(scope, passage, send)
+            else:
+                await self._visit(scope, passage, send)
+        except HungUp:  # nobody is there to be told
+            return
+        finally:
+            passage.leave()
+
+    async def _call(self, scope: Scope, passage: Passage, send: Send) -> None:
+        """Of the API."""
         with self._held.share() as grow, closing_upload(scope):
             try:
-                body = await self._let_in(scope, receive, grow)
-            except HungUp:
-                return
+                body = await self._let_in(scope, passage, grow)
             except (QuillpostError, WrongBody) as refusal:
-                await response_for(refusal)(scope, receive, send)
+                passage.leave()
+                await response_for(refusal)(scope, passage.receive, send)
                 return
-            await self._serve(scope, _replayed(body, receive), send)
+            await self._app(scope, _replayed(body, passage.receive), passage.sending(send))
 
-    async def _let_in(self, scope: Scope, receive: Receive, grow: Grow) -> bytes:
-        async with self._room:
-            allowance = await self._admit(scope)
+    async def _visit(self, scope: Scope, passage: Passage, send: Send) -> None:
+        """Of anything else."""
+        try:
+            await passage.enter()
+        except Overloaded as refusal:
+            answer = await self._refuse(Request(scope, passage.receive), refusal)
+            await answer(scope, passage.receive, send)
+            return
+        try:
+            await self._app(scope, passage.receive, passage.sending(send))
+        finally:
+            if "account_id" in (state := scope.get("state", {})):
+                self._identities.learn(scope, state["account_id"])
+
+    async def _let_in(self, scope: Scope, passage: Passage, grow: Grow) -> bytes:
+        await passage.enter()
+        allowance = await self._admit(scope)
+        account = scope["state"]["who"].account_id
+        self._identities.learn(scope, account)
+        await passage.become(account_line(account))
         if allowance.is_spent:
             raise Throttled(retry_after=allowance.resets_in)
         if scope["state"].get("leaked"):
             raise InAddress
         # A body that trickles in keeps nobody waiting but its sender.
         if takes_file(scope):
-            scope["state"]["upload"] = await self._landing.whole(scope, receive)
+            scope["state"]["upload"] = await self._landing.whole(scope, passage.receive)
             return b""
-        return await whole_body(scope, receive, largest=self._parts.limits.body_bytes, grow=grow)
-
-    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async with AsyncExitStack() as stay:
-            await stay.enter_async_context(self._room)
-
-            async def send_outside(message: Message) -> None:
-                await stay.aclose()  # all is done: whoever reads slowly keeps nobody else out
-                await send(message)
-
-            await self._app(scope, receive, send_outside)
+        return await whole_body(scope, passage.receive, largest=self._parts.limits.body_bytes, grow=grow)
 
     async def _admit(self, scope: Scope) -> Allowance:
         state = scope.setdefault("state", {})
         limit = self._parts.limits.calls_a_minute
         try:
-            token = _bearer(Headers(scope=scope))
+            if (token := bearer(Headers(scope=scope))) is None:
+                raise Unauthenticated
             who, allowance = await run_in_threadpool(
                 accounts.authenticate, self._parts.db, token, limit=limit, now=self._parts.clock()
             )
         except Unauthenticated:
-            address = scope["client"][0] if scope.get("client") else "unknown"
-            allowance = await run_in_threadpool(accounts.count_stranger, self._parts.db, address, limit=limit)
+            self._identities.learn(scope, None)
+            allowance = await run_in_threadpool(
+                accounts.count_stranger, self._parts.db, address_of(scope), limit=limit
+            )
             state["allowance"] = allowance
             if allowance.is_spent:
                 raise Throttled(retry_after=allowance.resets_in) from None
@@ -118,10 +163,3 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
 
 def _is_guarded(path: str) -> bool:
     return path == PREFIX or path.startswith(PREFIX + "/")
-
-
-def _bearer(headers: Headers) -> str:
-    scheme, _, token = headers.get("authorization", "").partition(" ")
-    if scheme.lower() != "bearer" or not token.strip():
-        raise Unauthenticated
-    return token.strip()

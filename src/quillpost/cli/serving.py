@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import socket
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from multiprocessing import parent_process
@@ -30,6 +31,10 @@ from quillpost.parts import Parts
 from quillpost.web import Background, create_app
 
 log = structlog.get_logger(__name__)
+
+SWITCH_SECONDS = 0.0005
+"""How long a thread that computes keeps the interpreter from the others. The event loop asks for it many
+times in a request: with Python's 5 ms a few busy threads would make each of these a wait."""
 
 
 def add_to(app: typer.Typer) -> None:
@@ -97,6 +102,7 @@ def _end_with_parent() -> None:
 
 
 def _application(settings: wiring.Settings, conninfo: str) -> FastAPI:
+    sys.setswitchinterval(SWITCH_SECONDS)
     parts = wiring.build(settings, conninfo)
     wiring.warn_of_open_key(settings)
     with_jobs = os.environ.get("QUILLPOST_SERVE_JOBS") != "no"

@@ -70,5 +70,15 @@ class Unavailable(QuillpostError):
     """A part that we depend on does not answer; nothing was half-written."""
 
 
+class Overloaded(Unavailable):
+    """There is more to do than can be done in time: nothing was begun."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The service is busy, and this call has waited long enough for its turn. Nothing was done. "
+            "Try again in a few seconds, with fewer calls at once."
+        )
+
+
 class NotReady(QuillpostError):
     """The service cannot start or the command cannot run: one sentence for an operator."""

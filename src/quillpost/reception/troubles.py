@@ -12,6 +12,7 @@ from quillpost.kit.errors import (
     Conflict,
     Forbidden,
     Invalid,
+    Overloaded,
     QuillpostError,
     Refused,
     Throttled,
@@ -56,7 +57,8 @@ async def answer_trouble(request: Request, failure: Exception) -> Response:
     shown = show(
         request,
         "part_trouble.html" if visits.is_fragment(request) else "trouble.html",
-        who=await visits.reader_of(request),
+        # Who is turned away for want of time is not looked up.
+        who=None if isinstance(failure, Overloaded) else await visits.reader_of(request),
         status=told.status_code,
         title=_title(failure, message, told.status_code),
         message=hide_secrets(message),

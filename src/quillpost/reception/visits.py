@@ -48,10 +48,10 @@ def maybe_signed_in(request: Request, parts: Annotated[Parts, Depends(parts_of)]
     cookie = read_cookie(request, SESSION)
     if cookie is None:
         return None
-    found = sessions.find_session(parts.db, cookie, address=address_of(request), now=parts.clock())
-    if found is not None:
-        request.state.account_id = found.here.account_id
-    return found
+    who = sessions.find_session(parts.db, cookie, address=address_of(request), now=parts.clock())
+    # The next request of this session takes its turn among those of the account.
+    request.state.account_id = None if who is None else who.here.account_id
+    return who
 
 
 async def reader_of(request: Request) -> SignedIn | None:

@@ -1,0 +1,86 @@
+"""One request on its way in: it waits for its turn, gives its place up while its body trickles in, and leaves
+when the first of the answer goes out or when its caller has hung up."""
+
+import asyncio
+from collections import deque
+from collections.abc import Hashable
+
+from starlette.datastructures import Headers
+from starlette.types import Message, Receive, Scope, Send
+
+from quillpost.api.admission import Admission
+from quillpost.api.arrival import HungUp
+
+
+class Passage:
+    def __init__(self, admission: Admission, whose: Hashable, scope: Scope, receive: Receive) -> None:
+        self._place = admission.place(whose)
+        self._receive = receive
+        self._come: deque[Message] = deque()
+        """What came while we listened whether the caller is still there."""
+        self._awaits_body = _has_body(Headers(scope=scope))
+
+    async def enter(self) -> None:
+        """Raises `Overloaded` where it takes too long, and `HungUp` when the caller has."""
+        if self._place.enter_at_once():
+            return
+        listening = asyncio.ensure_future(self._until_gone())
+        listening.add_done_callback(lambda _: self._place.give_up(HungUp()))
+        try:
+            await self._place.enter()
+        finally:
+            listening.cancel()
+
+    async def become(self, whose: Hashable) -> None:
+        """It has turned out whose it is: it goes on among those of that caller."""
+        self._place.become(whose)
+        await self.enter()
+
+    def leave(self) -> None:
+        self._place.leave()
+
+    async def receive(self) -> Message:
+        """The next piece of the body. What is not there yet is awaited outside."""
+        if not self._awaits_body:
+            return await self._next()
+        message = await self._awaited()
+        if message["type"] == "http.disconnect" or not message.get("more_body"):
+            self._awaits_body = False
+            await self.enter()
+        return message
+
+    def sending(self, send: Send) -> Send:
+        """All is done when the answer begins: whoever reads slowly keeps nobody else out."""
+
+        async def send_outside(message: Message) -> None:
+            self.leave()
+            await send(message)
+
+        return send_outside
+
+    async def _awaited(self) -> Message:
+        piece = asyncio.ensure_future(self._next())
+        try:
+            await asyncio.sleep(0)
+            if not piece.done():
+                self.leave()
+            return await piece
+        finally:
+            piece.cancel()
+
+    async def _next(self) -> Message:
+        return self._come.popleft() if self._come else await self._receive()
+
+    async def _until_gone(self) -> None:
+        """Returns when the caller hangs up. Who still sends a body is not read any further, and so it cannot
+        be told: that is found out when its turn has come."""
+        while not self._come or not self._come[-1].get("more_body"):
+            message = await self._receive()
+            self._come.append(message)
+            if message["type"] == "http.disconnect":
+                return
+        await asyncio.Event().wait()
+
+
+def _has_body(headers: Headers) -> bool:
+    return "transfer-encoding" in headers or headers.get("content-length", "0") != "0"

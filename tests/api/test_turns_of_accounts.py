@@ -1,0 +1,264 @@
+"""Requests take turns by account at the gate: whoever floods it waits alone, and not for long."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from itertools import cycle
+from typing import Any
+
+import pytest
+from starlette.types import Message, Receive, Scope, Send
+
+from direct import TestClient
+from makers import Account, make_account, make_sub_account, make_teammate
+from quillpost.accounts.service import mint_token
+from quillpost.api.admission import Admission
+from quillpost.api.gate import Gate
+from quillpost.kit import tokens
+from quillpost.parts import Parts
+
+SHARE = 3
+LONG = 3_600.0
+
+
+class House:
+    """What is behind the gate: keeps everyone inside until it is told to answer."""
+
+    def __init__(self, parts: Parts, *, patience: float = LONG, share: int = SHARE, places: int = 16) -> None:
+        self.admission = Admission(share=share, patience=patience, places=places)
+        self.gate = Gate(self._answer, parts, self.admission, cookie="quillpost_session")
+        self.visits: list[tuple[str, bytes]] = []
+        self.is_open = asyncio.Event()
+        self.state: dict[str, Any] = {}
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope["state"].update(self.state)
+        message = await receive()
+        self.visits.append((scope["path"], message.get("body", b"")))
+        if scope["path"].endswith("slow"):
+            await self.is_open.wait()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"{}"})
+
+
+class Call:
+    """One request and its answer; its caller can hang up, and a body comes when the test says so."""
+
+    def __init__(self, house: House, path: str, *headers: tuple[str, str], body: bool = False) -> None:
+        given = [(b"content-length", b"2")] if body else []
+        self.scope: Scope = {
+            "type": "http",
+            "method": "POST" if body else "GET",
+            "path": path,
+            "headers": given + [(name.encode(), value.encode()) for name, value in headers],
+            "client": ("192.0.2.1", 1),
+            "state": {},
+        }
+        self.body_came, self.hung_up = asyncio.Event(), asyncio.Event()
+        if not body:
+            self.body_came.set()
+        self._is_read = False
+        self.messages: list[Message] = []
+        self.task = asyncio.create_task(house.gate(self.scope, self._receive, self._send))
+
+    async def _receive(self) -> Message:
+        if self._is_read:
+            await self.hung_up.wait()
+            return {"type": "http.disconnect"}
+        await self.body_came.wait()
+        self._is_read = True
+        return {"type": "http.request", "body": b"{}" if self.scope["method"] == "POST" else b""}
+
+    async def _send(self, message: Message) -> None:
+        self.messages.append(message)
+
+    @property
+    def status(self) -> int:
+        return int(self.messages[0]["status"])
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {name.decode().lower(): value.decode() for name, value in self.messages[0]["headers"]}
+
+    async def done(self) -> "Call":
+        await self.task
+        return self
+
+
+def by(who: Account | str) -> tuple[str, str]:
+    return "authorization", f"Bearer {who if isinstance(who, str) else who.token}"
+
+
+def tell(story: Callable[[], Awaitable[None]]) -> None:
+    async def within_time() -> None:
+        async with asyncio.timeout(60):
+            await story()
+
+    asyncio.run(within_time())
+
+
+async def until(look: Callable[[], bool]) -> None:
+    while not look():
+        await asyncio.sleep(0.001)
+
+
+@pytest.fixture
+def other(parts: Parts, http: TestClient) -> Account:
+    return make_account(parts, http, "other@example.com")
+
+
+def account(who: Account) -> tuple[str, int]:
+    return "account", who.id
+
+
+async def flooded(house: House, *tokens_: Account | str, extra: int) -> list[Call]:
+    """As many as may be inside, and so many who wait behind them."""
+    callers = cycle(tokens_)
+    first = [Call(house, "/api/v2/slow", by(next(callers))) for _ in range(SHARE)]
+    await until(lambda: len(house.visits) == SHARE)
+    more = [Call(house, "/api/v2/slow", by(next(callers))) for _ in range(extra)]
+    await until(lambda: house.admission.waiting_in_all == extra)
+    return first + more
+
+
+def test_beside_a_crowd_of_one_account_another_is_served_at_once(
+    parts: Parts, owner: Account, other: Account
+) -> None:
+    async def story() -> None:
+        house = House(parts)
+        await Call(house, "/api/v2/ping", by(owner)).done()
+        house.visits.clear()
+        crowd = await flooded(house, owner, extra=40)
+        assert (await Call(house, "/api/v2/ping", by(other)).done()).status == 200
+        assert len(house.visits) == SHARE + 1
+        assert house.admission.waiting(account(owner)) == 40
+        house.is_open.set()
+        assert {(await call.done()).status for call in crowd} == {200}
+        assert house.admission.inside(account(owner)) == 0
+
+    tell(story)
+
+
+def test_tokens_and_sub_accounts_of_an_account_share_its_share(parts: Parts, owner: Account) -> None:
+    teammate = make_teammate(parts, owner, make_sub_account(parts, owner))
+    with parts.db.work() as tx:
+        second = mint_token(tx, owner.id, mode="live", name="second", now=parts.clock())
+
+    async def story() -> None:
+        house = House(parts)
+        for who in (owner, teammate, second):
+            await Call(house, "/api/v2/ping", by(who)).done()
+        house.visits.clear()
+        await flooded(house, owner, teammate, second, extra=9)
+        assert (house.admission.inside(account(owner)), house.admission.waiting(account(owner))) == (SHARE, 9)
+        house.is_open.set()
+
+    tell(story)
+
+
+def test_who_would_wait_too_long_is_told_503_and_nothing_was_begun(parts: Parts, owner: Account) -> None:
+    async def story() -> None:
+        house = House(parts, patience=0)
+        await Call(house, "/api/v2/ping", by(owner)).done()
+        house.visits.clear()
+        inside = [Call(house, "/api/v2/slow", by(owner)) for _ in range(SHARE)]
+        await until(lambda: len(house.visits) == SHARE)
+        late = [await Call(house, "/api/v2/send/postcard", by(owner), body=True).done() for _ in range(5)]
+        for call in late:
+            assert (call.status, call.headers["retry-after"]) == (503, "5")
+            told = json.loads(call.messages[1]["body"])
+            assert told.keys() == {"message"}
+            assert "fewer calls at once" in told["message"]
+        assert len(house.visits) == SHARE
+        house.is_open.set()
+        assert {(await call.done()).status for call in inside} == {200}
+
+    tell(story)
+
+
+def test_a_caller_who_hangs_up_leaves_the_line(parts: Parts, owner: Account) -> None:
+    async def story() -> None:
+        house = House(parts)
+        await Call(house, "/api/v2/ping", by(owner)).done()
+        house.visits.clear()
+        crowd = await flooded(house, owner, extra=2)
+        gone = crowd[-2]
+        gone.hung_up.set()
+        await gone.done()
+        assert gone.messages == []
+        assert house.admission.waiting(account(owner)) == 1
+        house.is_open.set()
+        await crowd[-1].done()
+        assert len(house.visits) == SHARE + 1, "nothing is done for who has gone"
+        assert house.admission.inside(account(owner)) == 0
+
+    tell(story)
+
+
+def test_made_up_tokens_wait_behind_each_other_and_keep_no_known_caller(parts: Parts, owner: Account) -> None:
+    async def story() -> None:
+        house = House(parts, share=1)
+        await Call(house, "/api/v2/ping", by(owner)).done()
+        made_up = [Call(house, "/api/v2/ping", by(tokens.mint("test", bytes([n]) * 32))) for n in range(20)]
+        known = await Call(house, "/api/v2/ping", by(owner)).done()
+        assert known.status == 200
+        assert not all(call.task.done() for call in made_up)
+        assert {(await call.done()).status for call in made_up} == {401}
+        assert house.admission.inside(("address", "192.0.2.1")) == 0
+
+    tell(story)
+
+
+def test_a_body_that_trickles_in_holds_no_place(parts: Parts, owner: Account) -> None:
+    async def story() -> None:
+        house = House(parts, share=1)
+        slow = Call(house, "/api/v2/send/postcard", by(owner), body=True)
+        page = Call(house, "/some/form", body=True)
+        await until(lambda: house.admission.inside_in_all == 0)
+        assert (await Call(house, "/api/v2/ping", by(owner)).done()).status == 200
+        assert (await Call(house, "/sign-in").done()).status == 200
+        for call in (slow, page):
+            call.body_came.set()
+            assert (await call.done()).status == 200
+        assert {path: body for path, body in house.visits if body} == {
+            "/api/v2/send/postcard": b"{}", "/some/form": b"{}",
+        }  # fmt: skip
+
+    tell(story)
+
+
+def test_pages_take_turns_by_the_account_of_their_session_and_else_by_address(parts: Parts) -> None:
+    cookie = ("cookie", "quillpost_session=somebody; quillpost_zone=UTC")
+
+    async def story() -> None:
+        house = House(parts)
+        house.state = {"account_id": 7}
+        await Call(house, "/orders", cookie).done()
+        inside = [Call(house, "/slow", cookie), Call(house, "/slow")]
+        await until(lambda: len(house.visits) == 3)
+        assert house.admission.inside(("account", 7)) == 1
+        assert house.admission.inside(("address", "192.0.2.1")) == 1
+        house.state = {"account_id": None}  # the session has ended
+        house.is_open.set()
+        for call in inside:
+            await call.done()
+        await Call(house, "/orders", cookie).done()
+        house.is_open.clear()
+        ended = Call(house, "/slow", cookie)
+        await until(lambda: house.admission.inside(("address", "192.0.2.1")) == 1)
+        house.is_open.set()
+        await ended.done()
+
+    tell(story)
+
+
+def test_the_answer_to_whoever_looks_after_us_takes_no_place(parts: Parts) -> None:
+    async def story() -> None:
+        house = House(parts, share=1, places=1)
+        busy = Call(house, "/slow")
+        await until(lambda: len(house.visits) == 1)
+        assert (await Call(house, "/health").done()).status == 200
+        house.is_open.set()
+        await busy.done()
+
+    tell(story)

@@ -1,0 +1,160 @@
+"""Who is let in, who waits and who is sent away: one caller's crowd is nobody else's wait."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from quillpost.api.admission import Admission, Place
+from quillpost.kit.errors import Overloaded
+
+LONG = 3_600.0
+Story = Callable[[], Awaitable[None]]
+
+
+def tell(story: Story) -> None:
+    async def within_time() -> None:
+        async with asyncio.timeout(30):
+            await story()
+
+    asyncio.run(within_time())
+
+
+async def entered(admission: Admission, whose: str) -> Place:
+    place = admission.place(whose)
+    await place.enter()
+    return place
+
+
+async def lined_up(admission: Admission, whose: str) -> asyncio.Task[Place]:
+    """One who has to wait, and does."""
+    before = admission.waiting(whose)
+    task = asyncio.create_task(entered(admission, whose))
+    while admission.waiting(whose) == before:
+        await asyncio.sleep(0)
+    return task
+
+
+def test_one_caller_has_a_share_of_the_places_and_others_come_in_past_the_line() -> None:
+    async def story() -> None:
+        admission = Admission(share=2, patience=LONG, places=4)
+        inside = [await entered(admission, "A") for _ in range(2)]
+        waiting = [await lined_up(admission, "A") for _ in range(100)]
+        await entered(admission, "B")
+        await entered(admission, "B")
+        assert (admission.inside("A"), admission.inside("B"), admission.waiting("A")) == (2, 2, 100)
+        inside[0].leave()
+        await waiting[0]
+        assert not any(task.done() for task in waiting[1:])
+        for task in waiting[1:]:
+            task.cancel()
+
+    tell(story)
+
+
+def test_where_all_places_are_taken_whoever_has_the_fewest_is_next() -> None:
+    async def story() -> None:
+        admission = Admission(share=2, patience=LONG, places=4)
+        a = [await entered(admission, "A") for _ in range(2)]
+        c = [await entered(admission, "C") for _ in range(2)]
+        waiting = [await lined_up(admission, whose) for whose in ("A", "A", "C", "C")]
+        newcomer = await lined_up(admission, "B")
+        c[0].leave()
+        await newcomer
+        assert not any(task.done() for task in waiting)
+        a[0].leave()  # A and C have one each and both wait: who has gone longer without is next
+        await waiting[2]
+        assert [task.done() for task in waiting] == [False, False, True, False]
+        for task in waiting:
+            task.cancel()
+
+    tell(story)
+
+
+def test_who_waits_too_long_is_sent_away_and_the_others_stay() -> None:
+    async def story() -> None:
+        admission = Admission(share=1, patience=0, places=4)
+        inside = await entered(admission, "A")
+        crowd = await asyncio.gather(*(entered(admission, "A") for _ in range(50)), return_exceptions=True)
+        assert {type(each) for each in crowd} == {Overloaded}
+        assert (admission.inside("A"), admission.waiting("A")) == (1, 0)
+        inside.leave()
+        await entered(admission, "A")
+
+    tell(story)
+
+
+def test_who_gives_up_or_is_cancelled_leaves_no_trace() -> None:
+    async def story() -> None:
+        admission = Admission(share=1, patience=LONG, places=1)
+        inside = await entered(admission, "A")
+        gone = admission.place("A")
+        leaving = asyncio.create_task(gone.enter())
+        cancelled = await lined_up(admission, "A")
+        gone.give_up(ConnectionResetError())
+        with pytest.raises(ConnectionResetError):
+            await leaving
+        cancelled.cancel()
+        # Not forgotten yet when the place becomes free: nobody else is let in through it.
+        inside.leave()
+        with pytest.raises(asyncio.CancelledError):
+            await cancelled
+        assert (admission.inside("A"), admission.waiting("A")) == (0, 0)
+        gone.give_up(ConnectionResetError())
+        await entered(admission, "B")
+
+    tell(story)
+
+
+def test_who_is_cancelled_when_just_let_in_gives_the_place_on() -> None:
+    async def story() -> None:
+        admission = Admission(share=1, patience=LONG, places=1)
+        inside = await entered(admission, "A")
+        cancelled, next_one = await lined_up(admission, "A"), await lined_up(admission, "B")
+        inside.leave()
+        assert admission.inside("B") == 1, "A had one, B none"
+        (await next_one).leave()
+        cancelled.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await cancelled
+        assert admission.inside("A") == 0
+
+    tell(story)
+
+
+def test_who_was_inside_before_comes_back_before_newcomers() -> None:
+    async def story() -> None:
+        admission = Admission(share=1, patience=LONG, places=4)
+        first = await entered(admission, "A")
+        first.leave()
+        other = await entered(admission, "A")
+        newcomer = await lined_up(admission, "A")
+        back = asyncio.create_task(first.enter())
+        await asyncio.sleep(0)
+        other.leave()
+        await back
+        assert not newcomer.done()
+        first.leave()
+        first.leave()
+        await newcomer
+        assert admission.inside("A") == 1
+
+    tell(story)
+
+
+def test_who_turns_out_to_be_another_waits_among_those_of_that_one() -> None:
+    async def story() -> None:
+        admission = Admission(share=1, patience=LONG, places=4)
+        inside = await entered(admission, "A")
+        place = await entered(admission, "some address")
+        waiting = await lined_up(admission, "some address")
+        place.become("A")
+        await waiting
+        back = asyncio.create_task(place.enter())
+        await asyncio.sleep(0)
+        assert (admission.inside("A"), admission.waiting("A"), back.done()) == (1, 1, False)
+        inside.leave()
+        await back
+        assert (admission.inside("A"), admission.inside("some address")) == (1, 1)
+
+    tell(story)
