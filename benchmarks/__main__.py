@@ -13,6 +13,8 @@ from benchmarks.events import table as events_table
 from benchmarks.fulfil import contest as fulfilments
 from benchmarks.fulfil import table as fulfilments_table
 from benchmarks.harness import absent_peers, report, run, save
+from benchmarks.hostile import contest as hostile
+from benchmarks.hostile import table as hostile_table
 from benchmarks.overload import contest as overload
 from benchmarks.pages import contest as pages
 from benchmarks.send import contest as sends
@@ -70,6 +72,13 @@ def _audience() -> Result:
     return result
 
 
+def _hostile() -> Result:
+    result = hostile.run()
+    save(result)
+    hostile_table.show(result)
+    return result
+
+
 def _paging() -> Result:
     result = paging.run()
     paging.show(result)
@@ -98,6 +107,7 @@ TABLES: dict[str, Callable[[], Result]] = {
     "events": _events,
     "audience": _audience,
     "pages": _pages,
+    "hostile": _hostile,
     "overload": _overload,
 }
 

@@ -58,7 +58,7 @@ class Office:
         with self.parts.db.work() as tx:
             now = self.parts.clock()
             self.account = accounts.open_account(tx, email="bench@example.com", name="Bench", now=now)
-            self._token = accounts.mint_token(tx, self.account, mode="test", name="bench", now=now)
+            self.token = accounts.mint_token(tx, self.account, mode="test", name="bench", now=now)
         self._processes: list[subprocess.Popen[bytes]] = []
         self.more_settings: dict[str, str] = {}
         with socket.socket() as probe:
@@ -120,7 +120,7 @@ class Office:
             f"http://127.0.0.1:{self._port}{path}",
             method=method,
             data=None if body is None else json.dumps(body).encode(),
-            headers={"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"},
+            headers={"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"},
         )
         with urllib.request.urlopen(request, timeout=_PATIENCE) as answer:
             return json.load(answer)
