@@ -52,6 +52,7 @@ def test_held_orders_of_every_account_are_listed_oldest_first(
         "sub_account_id": None,
         "type": "postcard",
         "recipient_count": 3,
+        "pieces": 3,
         "grand_total": 327,
         "created_at": "2026-05-04T12:00:00Z",
         "paused_at": "2026-05-04T12:00:11Z",

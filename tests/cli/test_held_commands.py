@@ -62,7 +62,12 @@ def test_held_orders_are_listed_as_a_table_and_for_machines(
     first, second = held(parts, clock), held(parts, clock, email="[bold]second@example.com")
     table = command("held")
     assert (table.code, table.err) == (0, "")
-    for word in ("owner@example.com", "[bold]second@example.com", "postcard", " $2.18,", "2026-05-04T12:00:"):
+    for word in (
+        "owner@example.com",
+        "[bold]second@example.com",
+        "postcard, 2 pieces, $2.18,",
+        "2026-05-04T12:00:",
+    ):
         assert word in table.out
     for reason in json.loads(command("held", "--json").out)[0]["reasons"]:
         assert f"  {reason}\n" in table.out
@@ -75,6 +80,7 @@ def test_held_orders_are_listed_as_a_table_and_for_machines(
         "sub_account_id": None,
         "type": "postcard",
         "recipient_count": 2,
+        "pieces": 2,
         "grand_total": 218,
         "created_at": "2026-05-04T12:00:00Z",
         "paused_at": "2026-05-04T12:00:11Z",

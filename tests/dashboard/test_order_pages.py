@@ -332,7 +332,7 @@ def test_pieces_are_listed_filtered_and_shown_one_by_one(house: House) -> None:
     assert found("?status=odd") == pieces
     assert found("?q=zo") == pieces[3:]
     assert found("?q=person&status=Processing") == [pieces[2], pieces[1]]
-    assert "No piece is like that" in house.owner.get(f"/orders/{order}/items?q=nobody").text
+    assert "No recipients match" in house.owner.get(f"/orders/{order}/items?q=nobody").text
     back = house.owner.get(f"/orders/{order}/items/{pieces[0]}").text
     way = back[back.index("<ol class") :]
     seen = [way.index(word) for word in ("Printed", "In Transit", "Returned to Sender")]

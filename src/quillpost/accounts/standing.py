@@ -20,7 +20,9 @@ MONEY = sa.text(
 )
 USED = sa.text(
     """
-    select count(*) as orders, coalesce(sum(recipient_count - n_failed), 0) as pieces
+    select count(*) as orders,
+           coalesce(sum(case when audience_pending then total_estimated_recipients
+                             else recipient_count - n_failed + n_lost end), 0) as pieces
       from orders
      where account_id = :account and mode = :mode and created_at >= :month and status <> 'cancelled'
     """
@@ -29,8 +31,8 @@ USED = sa.text(
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Money in cents. Orders and pieces are those placed since the `month` began, without the cancelled
-    orders and the failed pieces; `spent` is what was captured since then less what was given back."""
+    """Money in cents. Orders are those placed since the `month` began and not cancelled, pieces those of them
+    that were mailed or will be; `spent` is what was captured since then less what was given back."""
 
     id: int
     name: str

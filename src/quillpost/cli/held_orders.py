@@ -18,6 +18,7 @@ from quillpost.kit.errors import NotFound, Refused
 from quillpost.kit.paging import PageRequest
 from quillpost.kit.times import iso
 from quillpost.orders.store import read_order
+from quillpost.pages.wording import plural
 from quillpost.parts import Parts
 from quillpost.ports import World
 from quillpost.pricing.rules import dollars
@@ -103,7 +104,7 @@ def _plain(reason: str) -> str:
 
 def _shown(order: HeldOrder) -> Text:
     """A line on the order and one for each reason: a table would cut what matters."""
-    what = f"{order.type}, {order.recipient_count:,} recipients, {dollars(order.grand_total)}"
+    what = f"{order.type}, {plural(order.pieces, 'piece')}, {dollars(order.grand_total)}"
     shown = Text(f"Order {order.id}: {what}, of {order.account_email}, since {iso(order.paused_at)}", "bold")
     for reason in order.reasons:
         shown.append(f"\n  {reason}", "not bold")

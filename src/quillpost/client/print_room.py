@@ -105,6 +105,7 @@ class HeldOrder(TypedDict):
     sub_account_id: int | None
     type: str
     recipient_count: int
+    pieces: int
     grand_total: int
     created_at: str
     paused_at: str

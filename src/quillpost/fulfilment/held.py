@@ -35,6 +35,7 @@ class HeldOrder:
     sub_account_id: int | None
     type: str
     recipient_count: int
+    pieces: int
     grand_total: int
     created_at: datetime
     paused_at: datetime
@@ -50,6 +51,7 @@ class HeldOrder:
             sub_account_id=order.sub_account_id,
             type=order.type,
             recipient_count=order.recipient_count,
+            pieces=order.pieces,
             grand_total=order.grand_total,
             created_at=order.created_at,
             paused_at=row.paused_at,

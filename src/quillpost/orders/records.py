@@ -116,9 +116,24 @@ class Order:
         return self.order_total + self.leads_fee + self.gift_total
 
     @property
+    def not_mailed(self) -> int:
+        """Recipients who get no piece: refused when it was sent, or failed before the carrier had it. While
+        its lists are yet to become pieces, as many as were counted when it was sent."""
+        if self.status.is_stopped:
+            return self.recipient_count
+        if self.audience_pending:
+            return self.recipient_count - self.total_estimated_recipients
+        return self.tally[ItemStatus.FAILED] - self.n_lost
+
+    @property
+    def pieces(self) -> int:
+        """Pieces that were mailed or will be: one for each recipient, but for those who are not mailed to."""
+        return self.recipient_count - self.not_mailed
+
+    @property
     def total_recipients(self) -> int:
         """Nobody counts as mailed to before the review has ended."""
-        return 0 if self.status.is_held_back else self.recipient_count
+        return 0 if self.status.is_held_back else self.pieces
 
 
 def _gift(row: sa.Row[Any]) -> Gift | None:

@@ -20,6 +20,11 @@ class OrderStatus(StrEnum):
         return self in (OrderStatus.REVIEWING, OrderStatus.PAUSED)
 
     @property
+    def is_stopped(self) -> bool:
+        """It ended before anything was made, so nobody is mailed to."""
+        return self in (OrderStatus.CANCELLED, OrderStatus.ERROR)
+
+    @property
     def display(self) -> str:
         return self.value.capitalize()
 

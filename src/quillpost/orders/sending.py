@@ -31,7 +31,7 @@ from quillpost.orders.records import Order
 from quillpost.orders.resolving import lists_at_hand
 from quillpost.orders.store import OwnFiles, Piece, new_short_code
 from quillpost.ports import Fetched
-from quillpost.postal.judging import DOUBTFUL, UNDELIVERABLE
+from quillpost.postal.judging import DOUBTFUL
 
 NOBODY = Tally(pieces=0, cents=0, undeliverable=0, duplicates=0, suppressed=0)
 
@@ -40,6 +40,9 @@ REFUSALS_TOLD = 5
 
 TOLD_OF_DOUBTS = " doubtful: "
 """What comes after it in a warning may name one person's city."""
+
+NOT_MAILED_TO = " not mailed to"
+"""In every warning that counts recipients who get no piece."""
 
 HOW_TO_REPEAT = " Set allow_duplicates to mail to them all the same."
 
@@ -85,11 +88,20 @@ class Audience:
         return found.pieces + found.undeliverable + found.duplicates + found.suppressed + found.samples
 
     @property
-    def undeliverable(self) -> int:
-        inline = sum(person.deliverability == UNDELIVERABLE for person in self.people)
-        return inline + self.listed.undeliverable
+    def suppressed(self) -> int:
+        return self._refused(audience.SUPPRESSED) + self.listed.suppressed
 
-    def refused(self, *sentences: str) -> int:
+    @property
+    def duplicates(self) -> int:
+        return self._refused(audience.SAME_ADDRESS, audience.REPEATED) + self.listed.duplicates
+
+    @property
+    def undeliverable(self) -> int:
+        """Everyone else who is not mailed to: so all who were given are counted once."""
+        everyone = len(self.people) + self.listed_people
+        return everyone - self.pieces - self.suppressed - self.duplicates
+
+    def _refused(self, *sentences: str) -> int:
         return sum(person.refusal in sentences for person in self.people)
 
 
@@ -306,10 +318,10 @@ def _audience_warnings(people: Sequence[Person], found: Tally) -> list[str]:
     reasons = Counter(person.refusal for person in people if person.refusal)
     shown = [why for why, _ in reasons.most_common(REFUSALS_TOLD)]
     told = [
-        f"{_recipients(reasons[why])} not mailed to: {why}{_advice(why)}" for why in reasons if why in shown
+        f"{_recipients(reasons[why])}{NOT_MAILED_TO}: {why}{_advice(why)}" for why in reasons if why in shown
     ]
     if others := sum(n for why, n in reasons.items() if why not in shown):
-        told.append(f"{_recipients(others)} not mailed to for other reasons: their items say which.")
+        told.append(f"{_recipients(others)}{NOT_MAILED_TO} for other reasons: their items say which.")
     told += _doubts(people, found)
     for n, why in (
         (found.undeliverable, "mail does not reach their addresses, or there is no price for the country."),
@@ -317,7 +329,7 @@ def _audience_warnings(people: Sequence[Person], found: Tally) -> list[str]:
         (found.suppressed, audience.SUPPRESSED),
         (found.samples, audience.SAMPLE),
     ):
-        told += [f"On the lists {_recipients(n)} not mailed to: {why}"] if n else []
+        told += [f"On the lists {_recipients(n)}{NOT_MAILED_TO}: {why}"] if n else []
     return told
 
 

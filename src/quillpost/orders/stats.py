@@ -19,14 +19,15 @@ class Totals:
 
     orders: int
     tally: dict[ItemStatus, int]
+    lost: int
     scans: int
     multi_scans: int
     cents: int
 
     @property
     def sent(self) -> int:
-        """Pieces that were printed, or came further."""
-        return sum(count for status, count in self.tally.items() if status not in NOT_SENT)
+        """Pieces that were printed, or came further: some were lost in the mail."""
+        return sum(count for status, count in self.tally.items() if status not in NOT_SENT) + self.lost
 
 
 def add_up(
@@ -49,13 +50,14 @@ def add_up(
     sums = [
         sa.func.count().label("orders"),
         cost.filter(orders.c.status != OrderStatus.CANCELLED.value).label("cents"),
-        *(sa.func.sum(orders.c[name]).label(name) for name in ("total_scans", "multi_scans")),
+        *(sa.func.sum(orders.c[name]).label(name) for name in ("total_scans", "multi_scans", "n_lost")),
         *(sa.func.sum(orders.c[f"n_{status.tally}"]).label(status.tally) for status in ItemStatus),
     ]
     found = tx.execute(sa.select(*sums).where(*wanted)).one()._mapping
     return Totals(
         orders=found["orders"],
         tally={status: int(found[status.tally] or 0) for status in ItemStatus},
+        lost=int(found["n_lost"] or 0),
         scans=int(found["total_scans"] or 0),
         multi_scans=int(found["multi_scans"] or 0),
         cents=int(found["cents"] or 0),

@@ -18,7 +18,6 @@ from quillpost.api.v2.send_body import SendBody, SendCard, SendGiftcard, SendLet
 from quillpost.api.v2.sending import carry_out, count, draft_of, show, warnings_of
 from quillpost.api.v2.sending import estimate as estimated
 from quillpost.api.warning_header import warning_header
-from quillpost.audience.rules import REPEATED, SAME_ADDRESS, SUPPRESSED
 from quillpost.orders.pieces import (
     GIFTCARD,
     LETTER,
@@ -187,8 +186,8 @@ def estimate_data(draft: Draft, who: Caller, parts: Parts) -> dict[str, Any]:
     return {
         "type": draft.wish.type,
         "total_recipients": found.pieces,
-        "suppressed": found.refused(SUPPRESSED) + found.listed.suppressed,
-        "duplicates": found.refused(SAME_ADDRESS, REPEATED) + found.listed.duplicates,
+        "suppressed": found.suppressed,
+        "duplicates": found.duplicates,
         "undeliverable": found.undeliverable,
         "unit_price": unit_price,
         "leads_fee": leads_fee,

@@ -132,6 +132,7 @@ def held_shape(order: HeldOrder) -> dict[str, Any]:
         "sub_account_id": order.sub_account_id,
         "type": order.type,
         "recipient_count": order.recipient_count,
+        "pieces": order.pieces,
         "grand_total": order.grand_total,
         "created_at": iso(order.created_at),
         "paused_at": iso(order.paused_at),

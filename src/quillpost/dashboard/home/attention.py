@@ -146,10 +146,9 @@ def _failed(tx: Tx, who: Tenant, now: datetime) -> Iterator[Need]:
             text = "Nothing of it is mailed. Its page says why, and what is billed."
             yield Need(f"Order {row.id} was refused", text, f"/orders/{row.id}", "Open the order")
         else:
-            text = (
-                f"Of {plural(row.recipient_count, 'piece')}. What fails before it is printed is not billed."
-            )
-            title = f"{plural(row.n_failed, 'piece')} of order {row.id} failed"
+            everyone = plural(row.recipient_count, "recipient")
+            text = f"Out of {everyone}. You aren't charged for pieces that fail before printing."
+            title = f"{plural(row.n_failed, 'recipient')} of order {row.id} got no mail"
             yield Need(title, text, f"/orders/{row.id}/items?status=Failed", "See which", is_bad=False)
 
 

@@ -15,7 +15,7 @@ from quillpost.api.errors import answer_to
 from quillpost.api.needs import id_in_path
 from quillpost.dashboard.home.attention import Need, needs_of
 from quillpost.dashboard.home.first_steps import first_steps, has_return_address
-from quillpost.dashboard.orders.order_words import journey, piece_words
+from quillpost.dashboard.orders.order_words import journey, piece_words, pieces_words
 from quillpost.dashboard.other_mode import OtherMode, find_in_other_mode
 from quillpost.database import Tx
 from quillpost.database.event_tables import webhooks
@@ -103,6 +103,7 @@ def _moving(who: SignedIn, parts: Parts, period: int, zone: ZoneInfo, *, now: da
             "recent": list_orders(parts.db, tx, whose, RECENT, OrderFilter()),
             "journey": journey,
             "piece_words": piece_words,
+            "pieces_words": pieces_words,
             "needs": [*needs_of(tx, who, parts, now=now), *_return_address(tx, who)],
             "now": now,
         }

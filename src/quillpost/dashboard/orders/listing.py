@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request, Response
 
 from quillpost.accounts.service import tenant
 from quillpost.accounts.sub_accounts import list_sub_accounts, titles_of
-from quillpost.dashboard.orders.order_words import STATUSES, TYPE_WORDS, journey, piece_words, pieces_of
+from quillpost.dashboard.orders.order_words import STATUSES, TYPE_WORDS, journey, piece_words
 from quillpost.dashboard.orders.wanted import Wanted
 from quillpost.dashboard.paging import asked_page
 from quillpost.database import Tenant, Tx
@@ -60,7 +60,6 @@ def list_page(request: Request, who: Reader, parts: OurParts, page: str = "") ->
         types=TYPE_WORDS,
         journey=journey,
         piece_words=piece_words,
-        pieces_of=pieces_of,
     )
 
 

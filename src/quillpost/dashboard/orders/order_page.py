@@ -19,9 +19,11 @@ from quillpost.fulfilment.proofs import draw_proof
 from quillpost.fulfilment.readiness import for_senders, pause_warning, service_gaps
 from quillpost.kit import exact_json
 from quillpost.orders import reading, store
+from quillpost.orders.not_mailed import NotMailed, count_not_mailed
 from quillpost.orders.reading import OrderStep
 from quillpost.orders.records import Order
 from quillpost.orders.rules import ItemStatus, OrderStatus
+from quillpost.orders.sending import NOT_MAILED_TO
 from quillpost.parts import Parts
 from quillpost.people.sessions import SignedIn
 from quillpost.reception.live import stream
@@ -52,9 +54,20 @@ class Shown:
     def told(self) -> list[str]:
         return [*self.not_ready, *self.hold_reasons]
 
+    not_mailed: Sequence[NotMailed] = ()
+    """Recipients who get no piece, by reason."""
+
     @property
-    def pieces(self) -> int:
-        return order_words.pieces_of(self.order)
+    def warnings(self) -> list[str]:
+        """Who is not mailed to, and why, is told beside the numbers."""
+        return [each for each in self.order.warnings if NOT_MAILED_TO not in each]
+
+    @property
+    def pieces_hint(self) -> str | None:
+        """What the number of pieces leaves out."""
+        if self.order.audience_pending:
+            return "counted again when your lists are read"
+        return f"for {self.order.recipient_count:,} recipients" if self.order.not_mailed else None
 
     @property
     def tally(self) -> dict[str, int]:
@@ -74,8 +87,8 @@ class Shown:
 
     @property
     def mailed(self) -> int:
-        """Pieces that are with the mail, or were: some are lost there."""
-        return self._not_failed + self.order.n_lost
+        """Pieces that are with the carrier, or were."""
+        return self.order.n_mailed
 
     @property
     def _not_failed(self) -> int:
@@ -149,7 +162,8 @@ def read_shown(tx: Tx, parts: Parts, order_id: int) -> Shown:
     if order.status is OrderStatus.REVIEWING:
         not_ready = pause_warning(service_gaps(tx, world, on=parts.clock().date()))
     reasons = for_senders(order.hold_reasons, world)
-    return Shown(order, reading.states(tx, order.id), not_ready, reasons)
+    left_out = count_not_mailed(tx, order)
+    return Shown(order, reading.states(tx, order.id), not_ready, reasons, left_out)
 
 
 def live_values(parts: Parts, shown: Shown) -> dict[str, Any]:

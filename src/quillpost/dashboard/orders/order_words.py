@@ -7,7 +7,7 @@ from quillpost.dashboard.handwriting import SIZES
 from quillpost.dashboard.piece_names import TYPE_NAMES, piece_name
 from quillpost.orders.records import Item, Order
 from quillpost.orders.rules import ItemStatus, OrderStatus
-from quillpost.pages.wording import cents
+from quillpost.pages.wording import cents, plural
 
 STATUSES: Final[Sequence[tuple[str, str]]] = [(status.value, status.display) for status in OrderStatus]
 TYPE_WORDS: Final[Sequence[tuple[str, str]]] = [
@@ -21,7 +21,7 @@ MEANS: Final[Mapping[OrderStatus, str]] = {
     OrderStatus.PROCESSING: "It is being made ready for the press.",
     OrderStatus.PRINTING: "Your pieces are being printed.",
     OrderStatus.MAILED: "The mail carrier has all of your pieces.",
-    OrderStatus.FULFILLED: "Every piece was delivered, or has come to another end.",
+    OrderStatus.FULFILLED: "Nothing is left to deliver.",
     OrderStatus.CANCELLED: "It was cancelled before it was printed.",
     OrderStatus.ERROR: "It could not be made.",
 }
@@ -39,10 +39,12 @@ def piece_words(order: Order) -> str:
     return piece_name(order.type, order.size)
 
 
-def pieces_of(order: Order) -> int:
-    """How many pieces there are, or will be."""
-    known = sum(order.tally.values())
-    return order.total_estimated_recipients if order.audience_pending or not known else known
+def pieces_words(order: Order) -> str:
+    """`294 pieces, 1 not mailed`."""
+    if order.status.is_stopped:
+        return f"{plural(order.recipient_count, 'piece')} not mailed"
+    left = f", {order.not_mailed:,} not mailed" if order.not_mailed else ""
+    return plural(order.pieces, "piece") + left
 
 
 def status_words(order: Order, status: ItemStatus) -> str:

@@ -11,7 +11,7 @@ from quillpost.api.needs import Unit, id_in_path
 from quillpost.api.v2.order_changes import ChangedOrder, changed
 from quillpost.dashboard.form_bodies import read_body
 from quillpost.dashboard.form_pages import EMPTY, Filled, are_you_sure, show_form
-from quillpost.dashboard.orders.order_words import piece_words, pieces_of
+from quillpost.dashboard.orders.order_words import piece_words
 from quillpost.dashboard.typed_times import local_time, typed_moment, typed_zone, when_values
 from quillpost.kit.errors import Conflict, Invalid, Refused, Unpaid
 from quillpost.orders import service, store
@@ -94,7 +94,7 @@ def _given(form: Form, order: Order, zone: ZoneInfo) -> Mapping[str, Any]:
 
 
 def _cancel_page(request: Request, who: SignedIn, order: Order, *, refused: str | None = None) -> Response:
-    n = pieces_of(order)
+    n = order.pieces
     unprinted = f"None of its {n:,} pieces is printed" if n > 1 else "It is not printed"
     means = [*_cost_of_cancelling(order, unprinted)]
     means += ["It cannot be begun again. To mail it after all, send it anew."]

@@ -47,7 +47,7 @@ RELEASE = Verdict(
     "Release",
     "released",
     lambda order: [
-        f"{plural(order.recipient_count, 'piece')} for {cents(order.grand_total)}: it goes to the press,"
+        f"{plural(order.pieces, 'piece')} for {cents(order.grand_total)}: it goes to the press,"
         " past the checks that held it.",
         *(f"Held because: {reason}" for reason in order.hold_reasons or order.warnings),
         "If its sender has changed it since, it is reviewed once more.",
@@ -61,7 +61,7 @@ REFUSE = Verdict(
     "Refuse",
     "refused",
     lambda order: [
-        f"Its {plural(order.recipient_count, 'piece')} will not be printed. This cannot be undone.",
+        f"Its {plural(order.pieces, 'piece')} will not be printed. This cannot be undone.",
         f"The sender has {cents(order.grand_total - order.leads_fee)} back."
         + (f" Its addresses stay billed, {cents(order.leads_fee)}." if order.leads_fee else ""),
     ],

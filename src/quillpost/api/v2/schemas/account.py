@@ -23,7 +23,7 @@ EXAMPLE: dict[str, Any] = {
 class UsageShape(BaseModel):
     month: str = Field(description="The current one, UTC.", examples=["2026-05"])
     orders: int = Field(description="Placed this month and not cancelled.")
-    pieces: int = Field(description="Of these orders, without those that failed.")
+    pieces: int = Field(description="Of these orders: those that were mailed or will be.")
     spent: int = Field(description="In cents: pieces printed this month, less what was given back.")
 
 

@@ -114,9 +114,11 @@ class OrderShape(BaseModel):
     authorization_total: Money
     grand_total: Money
     order_total: Money
-    total_estimated_recipients: int
-    total_recipients: int = Field(description="0 until the review has ended.")
-    recipient_count: int = Field(description="Pieces, those that were refused included.")
+    total_estimated_recipients: int = Field(description="Pieces to be mailed, as counted when it was sent.")
+    total_recipients: int = Field(
+        description="Pieces that were mailed or will be. 0 until the review has ended."
+    )
+    recipient_count: int = Field(description="Recipients: pieces, and those who are not mailed to.")
     status: str
     method: str
     cancellable: bool

@@ -79,7 +79,8 @@ HELD: dict[str, Any] = {
     "account_email": "dana@example.com",
     "sub_account_id": None,
     "type": "postcard",
-    "recipient_count": 250,
+    "recipient_count": 251,
+    "pieces": 250,
     "grand_total": 27250,
     "created_at": "2026-05-04T12:00:00Z",
     "paused_at": "2026-05-04T13:00:00Z",
@@ -202,7 +203,8 @@ class HeldOrder(BaseModel):
     account_email: str
     sub_account_id: int | None
     type: str
-    recipient_count: int
+    recipient_count: int = Field(description="Recipients: pieces, and those who are not mailed to.")
+    pieces: int = Field(description="What would be printed.")
     grand_total: Money
     created_at: Moment
     paused_at: Moment = Field(description="Since when it waits for an operator.")
