@@ -14,6 +14,8 @@ GET    /openapi.json                                     token
 GET    /docs                                             token
 POST   /send/{piece}                                     send:write
 POST   /estimate/{piece}                                 send:write
+POST   /preview                                          send:write
+POST   /preview/{piece}                                  send:write
 POST   /stored_send/{piece}                              send:write
 POST   /embeds                                           send:write
 GET    /stored_send/{piece}/{stored_id}                  send:write

@@ -21,7 +21,7 @@ from quillpost.parts import Parts
 from quillpost.ports import LeadsAsked, LeadsDown, LeadsProvider
 from quillpost.web import create_app
 
-BUY = "/mailing-lists-utils/buy-radius-search"
+COUNT, BUY = "/mailing-lists-utils/count-radius-search", "/mailing-lists-utils/buy-radius-search"
 OTHER = "whsec_" + base64.b64encode(b"of somebody else, also 32 bytes.").decode()
 ASKED = LeadsAsked(latitude=30.27, longitude=-97.74, count=3, address=CENTRE)
 
@@ -62,7 +62,7 @@ def test_a_provider_is_told_where_and_what_is_searched(lead_house: LeadHouse) ->
     assert lead_house.searches == [
         {
             "latitude": 30.27, "longitude": -97.74, "count": 3, "record_types": ["all"], "address": CENTRE,
-            "include_condos": True, "include_businesses": True,
+            "include_condos": True, "include_businesses": True, "within_miles": None,
         }
     ]  # fmt: skip
 
@@ -125,6 +125,18 @@ def test_what_is_bought_is_told_to_its_provider_once(
     assert (purchase.lead_ids, str(purchase.reference)) == (None, *lead_house.purchases)
     rows = live.get(f"/mailing-lists/{bought.json()['mailing_list_id']}/recipients").json()["data"]
     assert [row["name"] for row in rows] == ["Person 1", "Current Resident", "Person 4"]
+
+
+def test_nobody_is_bought_beyond_the_distance_though_a_provider_does_not_know_it(
+    seller: tuple[Parts, Account], lead_house: LeadHouse
+) -> None:
+    _, live = seller
+    near, far = {"latitude": 30.27, "longitude": -97.74}, {"latitude": 30.9, "longitude": -97.74}
+    lead_house.records[:] = [record(1, **near), record(2), record(3, **far), record(4, **near)]
+    found = live.post(COUNT, around(10, distance_miles=5))
+    assert found.json() == {"message": "success", "count": 2, "leads_fee": 10}
+    assert live.post(COUNT, around(10)).json()["count"] == 4
+    assert [search["within_miles"] for search in lead_house.searches] == [5, None]
 
 
 def test_a_provider_that_is_down_is_a_503_and_leaves_nothing(

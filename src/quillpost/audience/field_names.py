@@ -32,9 +32,9 @@ PLACE = {
     "address2": "address2 addressline2 line2 addr2 street2 streetaddress2 streetline2 unit unitnumber apt"
     " apartment aptnumber suite aptsuite aptsuiteunit subpremise",
     "city": "city town locality citytown municipality",
-    "province": "statecode provincecode regioncode hsstatecode state province region stateprovince"
+    "province": "statecode provincecode regioncode hsstatecode province state region stateprovince"
     " stateregion adminarealevel1 administrativearea stateabbreviation st",
-    "postal_code": "zip zipcode postalcode postcode zippostalcode zippostcode zippostal postalzip",
+    "postal_code": "postalcode zip zipcode postcode zippostalcode zippostcode zippostal postalzip",
     "country": "countrycode countryisocode countryiso country countryregion countryname",
     "whole": "fulladdress formattedaddress completeaddress full formatted",
     "route": "route",

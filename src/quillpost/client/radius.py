@@ -9,7 +9,8 @@ class RadiusSearch(TypedDict):
     """The nearest to an address, for five cents each."""
 
     address: str
-    record_count: int
+    record_count: NotRequired[int]
+    distance_miles: NotRequired[float]
     postal_code: NotRequired[str]
     record_types: NotRequired[str]
     include_condos: NotRequired[bool]

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+import numpy as np
 import sqlalchemy as sa
 import structlog
 
@@ -19,7 +20,8 @@ from quillpost.audience.rules import Person, examine_alone
 from quillpost.database import Database, Tx
 from quillpost.database.lead_tables import lead_sources, leads
 from quillpost.kit.errors import Invalid, NoMatch, Unavailable
-from quillpost.leads.rules import FARTHEST_MILES, RESIDENT, Search, middle_of
+from quillpost.leads.grid import distances
+from quillpost.leads.rules import FARTHEST_MILES, METRES_A_MILE, RESIDENT, Search, middle_of
 from quillpost.leads.tags import SAMPLE
 from quillpost.ports import Lead, LeadsAsked, LeadsDown, LeadsProvider, Resident
 from quillpost.postal.judging import HOME, UNDELIVERABLE, Standard, surname_of
@@ -41,11 +43,11 @@ NO_DATA = (
     "`quillpost leads import`, or names a provider."
 )
 NOBODY = (
-    f"No address within {FARTHEST_MILES} miles matches this search: allow more record_types, or search around"
-    " another address."
+    "No address within {} miles matches this search: allow more record_types, or search around another"
+    " address."
 )
 NO_SAMPLE = (
-    f"No sample address within {FARTHEST_MILES} miles matches this search. Testing mode knows made-up"
+    "No sample address within {} miles matches this search. Testing mode knows made-up"
     " addresses alone, in and around larger cities: try 1100 Congress Ave, Austin, TX 78701."
 )
 
@@ -131,6 +133,7 @@ def find(
         include_condos=search.include_condos,
         include_businesses=search.include_businesses,
         address=search.address,
+        within_miles=search.within_miles,
     )
     sieve = _Sieve(db, who, search, None if search.include_search_address else key, home, into, repeats, now)
     while True:
@@ -139,12 +142,14 @@ def find(
         except LeadsDown as down:
             log.warning("leads.source_down", error=str(down))
             raise Unavailable("The source of addresses does not answer. Try again shortly.") from None
-        found = sieve.sift(candidates)
-        if len(found) >= search.record_count or len(candidates) < asked.count or asked.count >= MOST_ASKED:
+        near = _near(candidates, latitude, longitude, search.within_miles)
+        found = sieve.sift(near)
+        are_all = len(near) < asked.count or asked.count >= MOST_ASKED
+        if len(found) >= search.record_count or are_all:
             break
         asked = replace(asked, count=min(2 * asked.count + 100, MOST_ASKED))
     if not found:
-        raise NoMatch(HAD_IT if repeats else _nobody(db, who, provider))
+        raise NoMatch(HAD_IT if repeats else _nobody(db, who, provider, search))
     chosen = found[: search.record_count]
     return Find(
         [person for _, person in chosen],
@@ -230,13 +235,26 @@ def _middle(db: Database, who: Caller, search: Search, prefix: str) -> tuple[str
     return middle.key, middle.place.latitude, middle.place.longitude
 
 
-def _nobody(db: Database, who: Caller, provider: LeadsProvider) -> str:
+def _near(
+    candidates: Sequence[Lead], latitude: float, longitude: float, miles: float | None
+) -> Sequence[Lead]:
+    """Those within the distance, where there is one; a source may not know that it was asked for."""
+    if miles is None:
+        return candidates
+    placed = [(lead, lead.place) for lead in candidates if lead.place is not None]
+    places = np.array([place for _, place in placed], float).reshape(-1, 2)
+    far = distances(latitude, longitude, places[:, 0], places[:, 1])
+    return [lead for (lead, _), metres in zip(placed, far, strict=True) if metres <= miles * METRES_A_MILE]
+
+
+def _nobody(db: Database, who: Caller, provider: LeadsProvider, search: Search) -> str:
     """Why nobody was found, and what to do."""
+    miles = f"{search.within_miles or FARTHEST_MILES:g}"
     if who.is_testing:
-        return NO_SAMPLE
+        return NO_SAMPLE.format(miles)
     with db.anonymous() as tx:
         has_any = tx.execute(sa.select(lead_sources.c.id).where(~lead_sources.c.is_sample).limit(1)).first()
-    return NO_DATA if has_any is None and not provider.is_told else NOBODY
+    return NO_DATA if has_any is None and not provider.is_told else NOBODY.format(miles)
 
 
 def _people(lead: Lead, *, owner: bool) -> tuple[Person, Person]:

@@ -11,6 +11,8 @@ from quillpost.postal.lines import taken_apart
 from quillpost.postal.zips import ZIP, ZipPlace, zip_place
 
 FEWEST, MOST = 1, 10_000
+UNLESS_SAID = 100
+"""Records that are looked for where nobody says how many."""
 FARTHEST_MILES = 100
 METRES_A_MILE = 1_609.344
 
@@ -20,10 +22,13 @@ RESIDENT = "Current Resident"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """The nearest records to an address. `mailed_within_days` bounds `exclude_already_mailed`."""
+    """The nearest records to an address. `mailed_within_days` bounds `exclude_already_mailed`. Faults go by
+    the `field` that the caller gave."""
 
     address: str
-    record_count: int
+    record_count: int = UNLESS_SAID
+    within_miles: float | None = None
+    field: str = "radius_search"
     postal_code: str | None = None
     record_types: Sequence[str] = (ALL,)
     include_condos: bool = True

@@ -9,7 +9,8 @@ from typing import Protocol
 @dataclass(frozen=True, slots=True)
 class LeadsAsked:
     """The nearest records to a point, of any of the kinds that are named. `address` is the point as whoever
-    asks has written it, for a source that knows better where that is."""
+    asks has written it, for a source that knows better where that is. `within_miles`, none that is farther:
+    whose place a source does not tell is left out then."""
 
     latitude: float
     longitude: float
@@ -18,6 +19,7 @@ class LeadsAsked:
     include_condos: bool = True
     include_businesses: bool = True
     address: str = ""
+    within_miles: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,7 @@ class TableLeads:
                 asked.count,
                 filters=self._filters(asked),
                 density=self._density(tx),
-                farthest=FARTHEST_MILES * METRES_A_MILE,
+                farthest=min(FARTHEST_MILES, asked.within_miles or FARTHEST_MILES) * METRES_A_MILE,
             )
             ids = found.ids.tolist()
             rows = {row.id: row for row in tx.execute(_BY_ID.where(leads.c.id == sa.any_(sa.literal(ids))))}

@@ -21,6 +21,7 @@ from quillpost.api.v2 import (
     order_stats,
     orders,
     ping,
+    previews,
     print_files,
     print_room,
     radius,
@@ -38,6 +39,7 @@ routes: list[BaseRoute] = [
     for resource in (
         ping,
         send,
+        previews,
         stored_send,
         embeds,
         order_search,

@@ -42,7 +42,9 @@ OF_A_PIECE: dict[str, Any] = {
 }
 CHOOSES = "An automation chooses whom it mails by itself: leave this out."
 LEFT_OUT: Mapping[str, str] = {
-    **dict.fromkeys(("recipients", "mailing_list_ids", "mailing_lists", "radius_search"), CHOOSES),
+    **dict.fromkeys(
+        ("recipients", "mailing_list_ids", "mailing_lists", "radius_search", "radius_center"), CHOOSES
+    ),
     "schedule_for": "An automation sends when its time comes: leave this out.",
     **dict.fromkeys(
         ("preview", "preview_recipient"), "POST /automations/{id}/preview shows it: leave this out."

@@ -13,6 +13,7 @@ from quillpost.api.docs import BODY_ERRORS, errors
 from quillpost.api.needs import Parts, may
 from quillpost.api.requirements import one_of_texts
 from quillpost.api.route import PREFIX, V2Route
+from quillpost.api.v2.inline_recipients import STATE, STATE_NAMES, ZIP, ZIP_NAMES
 from quillpost.api.v2.schemas.erasing import Erased
 from quillpost.audience.rules import LONGEST
 from quillpost.database import Tenant
@@ -41,8 +42,8 @@ class WhomToErase(Body):
     )
     address2: Text | None = Field(None, max_length=LONGEST, description="Unit.")
     city: Text | None = Field(None, max_length=LONGEST, description="City.")
-    province: Text | None = Field(None, max_length=LONGEST, description="State or province.")
-    postal_code: Text | None = Field(None, max_length=LONGEST, description="ZIP or postal code.")
+    province: Text | None = Field(None, max_length=LONGEST, validation_alias=STATE_NAMES, description=STATE)
+    postal_code: Text | None = Field(None, max_length=LONGEST, validation_alias=ZIP_NAMES, description=ZIP)
     country: Text | None = Field(None, max_length=LONGEST, description="Two letters; US when missing.")
     email: Text | None = Field(
         None, max_length=LONGEST, description="E-mail address, in any case; whoever has it is meant too."

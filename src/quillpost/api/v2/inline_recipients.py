@@ -1,12 +1,18 @@
 """Recipients as they come in a send: plain dicts that go straight on, not models."""
 
+from collections.abc import Mapping, Set
 from typing import Annotated, Any, Optional
 
-from pydantic import ConfigDict, Field, with_config
+from pydantic import AliasChoices, ConfigDict, Field, with_config
 from typing_extensions import TypedDict
 
 from quillpost.api.bodies import Text, ignored_in_rows
 from quillpost.api.rows import STOPS_EARLY
+
+OTHER_NAMES = {"state": "province", "zip": "postal_code"}
+"""What other clients call them. Where both names are given, ours wins."""
+STATE_NAMES, ZIP_NAMES = AliasChoices("province", "state"), AliasChoices("postal_code", "zip")
+STATE, ZIP = "State or province; `state` is taken, too.", "ZIP or postal code; `zip` is taken, too."
 
 Maybe = Optional[Text]  # noqa: UP045 (an Annotated alias in a TypedDict)
 
@@ -20,8 +26,8 @@ class InlineRecipient(TypedDict, total=False):
     address: Annotated[Maybe, Field(examples=["12 Main St"])]
     address2: Maybe
     city: Annotated[Maybe, Field(examples=["Austin"])]
-    province: Annotated[Maybe, Field(examples=["TX"], description="State or province.")]
-    postal_code: Annotated[Maybe, Field(examples=["78701"])]
+    province: Annotated[Maybe, Field(validation_alias=STATE_NAMES, examples=["TX"], description=STATE)]
+    postal_code: Annotated[Maybe, Field(validation_alias=ZIP_NAMES, examples=["78701"], description=ZIP)]
     country: Annotated[Maybe, Field(examples=["US"], description="Two letters; US when missing.")]
     email: Maybe
     phone: Maybe
@@ -45,4 +51,10 @@ KNOWN = frozenset(InlineRecipient.__annotations__)
 
 def ignored_in_recipients(sent: Any) -> set[str]:
     """Fields of a body's recipients that mean nothing to us."""
-    return ignored_in_rows(sent, "recipients", lambda _: KNOWN)
+    return ignored_in_rows(sent, "recipients", known_in)
+
+
+def known_in(row: Mapping[str, Any]) -> Set[str]:
+    """The names that mean something in a row: another client's where ours is not given."""
+    others = {other for other, name in OTHER_NAMES.items() if other in row and name not in row}
+    return KNOWN | others if others else KNOWN

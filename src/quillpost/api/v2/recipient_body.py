@@ -16,7 +16,15 @@ from pydantic import (
 from quillpost.api.bodies import Body, Id, SoughtText, Text, ignored_in_rows
 from quillpost.api.errors import invalid_of
 from quillpost.api.requirements import one_of_texts
-from quillpost.api.v2.inline_recipients import KNOWN, InlineRecipient
+from quillpost.api.v2.inline_recipients import (
+    KNOWN,
+    STATE,
+    STATE_NAMES,
+    ZIP,
+    ZIP_NAMES,
+    InlineRecipient,
+    known_in,
+)
 from quillpost.audience.rules import LONGEST
 
 LIST, OTHER_NAME = "mailing_list_id", "mailing_list"
@@ -44,8 +52,8 @@ class PersonFields(Body):
     )
     address2: Text | None = Field(None, max_length=LONGEST, description="Unit.")
     city: Text | None = Field(None, max_length=LONGEST, description="City.")
-    province: Text | None = Field(None, max_length=LONGEST, description="State or province.")
-    postal_code: Text | None = Field(None, max_length=LONGEST, description="ZIP or postal code.")
+    province: Text | None = Field(None, max_length=LONGEST, validation_alias=STATE_NAMES, description=STATE)
+    postal_code: Text | None = Field(None, max_length=LONGEST, validation_alias=ZIP_NAMES, description=ZIP)
     country: Text | None = Field(None, max_length=LONGEST, description="Two letters; US when missing.")
     dob: Text | None = Field(None, max_length=LONGEST, description="YYYY-MM-DD or MM/DD/YYYY.")
     anniversary: Text | None = Field(
@@ -99,7 +107,6 @@ class RecipientOfMany(InlineRecipient, total=False):
     ]
 
 
-_KNOWN_OF_MANY, _KNOWN_BY_OTHER_NAME = KNOWN | {LIST}, KNOWN | {OTHER_NAME}
 _ROW = TypeAdapter(RecipientOfMany)
 
 
@@ -172,7 +179,7 @@ def known_fields(row: Any) -> dict[str, Any]:
 
 def _known_in(row: Mapping[str, Any]) -> Set[str]:
     """The names that mean something: the list's other name where its own is not given."""
-    return _KNOWN_BY_OTHER_NAME if LIST not in row and OTHER_NAME in row else _KNOWN_OF_MANY
+    return known_in(row) | {OTHER_NAME if LIST not in row and OTHER_NAME in row else LIST}
 
 
 class WhomToRemove(Body):
@@ -193,8 +200,8 @@ class WhomToRemove(Body):
     )
     address2: Text | None = Field(None, max_length=LONGEST, description="Unit.")
     city: Text | None = Field(None, max_length=LONGEST, description="City.")
-    province: Text | None = Field(None, max_length=LONGEST, description="State or province.")
-    postal_code: Text | None = Field(None, max_length=LONGEST, description="ZIP or postal code.")
+    province: Text | None = Field(None, max_length=LONGEST, validation_alias=STATE_NAMES, description=STATE)
+    postal_code: Text | None = Field(None, max_length=LONGEST, validation_alias=ZIP_NAMES, description=ZIP)
     country: Text | None = Field(None, max_length=LONGEST, description="Two letters; US when missing.")
     email: Text | None = Field(None, max_length=LONGEST, description="E-mail address, in any case.")
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field
 
-from quillpost.api.bodies import DIGITS, NULL_IS_LEFT_OUT, Body, Flag, FormText, Id, Switch, Text, Whole, said
+from quillpost.api.bodies import DIGITS, NULL_IS_LEFT_OUT, Flag, FormText, Id, Switch, Text, Whole, said
 from quillpost.api.rows import STOPS_EARLY
 from quillpost.api.v2 import send_requirements
 from quillpost.api.v2.giftcard_fields import (
@@ -18,7 +18,7 @@ from quillpost.api.v2.giftcard_fields import (
 )
 from quillpost.api.v2.inline_recipients import InlineRecipient, InlineRecipients, ignored_in_recipients
 from quillpost.api.v2.notified import Notified
-from quillpost.api.v2.radius_body import RadiusOfSend, ignored_in_radius
+from quillpost.api.v2.radius_body import AroundCenter, RadiusOfSend, ignored_in_radius
 from quillpost.audience.rules import LONGEST, examine_alone
 from quillpost.composition.content import ReturnAddress
 from quillpost.creative.wording import LONGEST_URL
@@ -42,7 +42,7 @@ PARTS_OF_HOME = {
     "postal_code": ("return_postal_code", f"A return address needs a ZIP or postal code, or {WHOLE}"),
 }
 """What no return address is without, and what its field's absence is told with."""
-STANDS_ALONE = "A radius_search stands alone: leave out recipients and mailing_list_ids."
+STANDS_ALONE = "A {} stands alone: leave out recipients and mailing_list_ids."
 
 
 def _object(value: object) -> object:
@@ -71,7 +71,7 @@ Schedule = Annotated[
 ]
 
 
-class SendBody(Body):
+class SendBody(AroundCenter):
     """What every send may say."""
 
     preview: Switch = Field(False, description="Answer with PNG links; no order is made.")
@@ -88,7 +88,8 @@ class SendBody(Body):
     radius_search: RadiusOfSend | None = Field(
         None,
         description="The nearest to an address, bought for this send onto a list of their own, 5 cents each;"
-        " it stands alone.",
+        " it stands alone. Other clients' `radius_center` (an address, whole or in parts), with"
+        " `radius_distance_miles`, `record_count` and `record_types` beside it, is taken for it.",
     )
     front_image_url: Text | None = Field(
         None,
@@ -195,7 +196,7 @@ class SendBody(Body):
             piece=piece,
             recipients=recipients,  # type: ignore[arg-type]
             mailing_list_ids=self.mailing_list_ids or (),
-            radius=self.radius_search.search() if self.radius_search is not None else None,
+            radius=self.radius_search.search() if self.radius_search is not None else self.around(faults),
             message=self.message,
             message_template_id=self.message_template,
             image_template_id=self.image_template,
@@ -225,8 +226,11 @@ class SendBody(Body):
 
     def _recipients(self, limits: Limits, faults: Faults) -> list[InlineRecipient]:
         given = self.recipients or []
-        if self.radius_search is not None and (given or self.mailing_list_ids):
-            faults["radius_search"] = [STANDS_ALONE]
+        around = {"radius_search": self.radius_search, "radius_center": self.radius_center}
+        if given or self.mailing_list_ids:
+            faults |= {
+                name: [STANDS_ALONE.format(name)] for name, value in around.items() if value is not None
+            }
         check_recipients(given, limits, faults)
         if self.preview_recipient is not None and self.preview_recipient >= max(1, len(given)):
             faults["preview_recipient"] = [NO_SUCH_RECIPIENT]

@@ -106,7 +106,7 @@ def _found(wish: Wish, who: Caller, parts: Parts, *, repeats: PassedOver | None 
         wish.radius,
         home=wish.sub_account_id,
         repeats=repeats,
-        prefix="radius_search.",
+        prefix=f"{wish.radius.field}.",
         now=parts.clock(),
     )
 

@@ -1,0 +1,130 @@
+"""Previews at addresses of their own, as other clients ask for them: a send that shows and makes nothing."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, NamedTuple
+
+from fastapi import APIRouter, Depends, Response
+from pydantic import AliasChoices, ConfigDict, Field
+from pydantic.config import JsonDict
+
+from quillpost.accounts.rules import Caller
+from quillpost.api.answers import name_ignored
+from quillpost.api.bodies import Body, Text, read_body
+from quillpost.api.docs import BODY_ERRORS, errors
+from quillpost.api.needs import OneUnit, Parts, Unit
+from quillpost.api.read_requests import ReadRequest
+from quillpost.api.route import PREFIX, V2Route
+from quillpost.api.v2.schemas.send import PreviewResponse
+from quillpost.api.v2.send import OFFERS, MaySend, Offer, operation_word
+from quillpost.api.v2.send_body import SendBody
+from quillpost.api.v2.sending import draft_of, show
+from quillpost.automations.drafting import SAMPLE
+from quillpost.kit.errors import Invalid
+from quillpost.orders.pieces import FAMILIES, POSTCARD
+from quillpost.parts import Parts as ServiceParts
+
+router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Send"])
+
+EXAMPLE: JsonDict = {"type": "postcard6x9", "message": "Hi %FIRST_NAME%, thank you for stopping by!"}
+
+
+class Shown(NamedTuple):
+    """What a name of `type` stands for; the size of a postcard, where the name has one."""
+
+    offer: Offer
+    size: str | None = None
+
+
+def _by_name() -> dict[str, Shown]:
+    by_piece = {offer.piece: offer for offer in OFFERS}
+    paths = {path: Shown(offer) for offer in OFFERS for path in offer.piece.paths}
+    sized = {name: Shown(by_piece[POSTCARD], family.size) for name, family in FAMILIES.items() if family.size}
+    return paths | sized
+
+
+BY_NAME: Mapping[str, Shown] = _by_name()
+NO_TYPE = f"Name the piece to show: {', '.join(BY_NAME)}."
+
+
+class AnyPreview(Body):
+    """`type`, and the body of `POST /send/{piece}`; without an audience a sample recipient stands in."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE], "additionalProperties": True})
+
+    rows: ClassVar[str | None] = "recipients"
+
+    type: Text | None = Field(
+        None,
+        validation_alias=AliasChoices("type", "piece"),
+        max_length=40,
+        description=f"The piece to show: {', '.join(BY_NAME)}.",
+        json_schema_extra={"examples": ["postcard"]},
+    )
+
+    @classmethod
+    def ignored_in(cls, sent: Any) -> set[str]:
+        if not isinstance(sent, Mapping):
+            return set()
+        name = sent.get(_key(sent))
+        shown = _shown(name) if isinstance(name, str) else None
+        return set() if shown is None else shown.offer.body.ignored_in(sent) - {_key(sent)}
+
+
+def _key(sent: Mapping[str, Any]) -> str:
+    """The field that names the piece."""
+    return "type" if "type" in sent else "piece"
+
+
+def _shown(name: str | None) -> Shown | None:
+    """The piece of this name, in any case, if there is such a one."""
+    return BY_NAME.get((name or "").strip().lower())
+
+
+@router.post(
+    "/preview",
+    response_model=PreviewResponse,
+    responses=errors(*BODY_ERRORS),
+    summary="See how a piece would look",
+)
+def preview(request: ReadRequest, body: AnyPreview, who: MaySend, parts: Parts, unit: OneUnit) -> Response:
+    """A send with `preview` = true: PNG links, and no order. `type` names the piece, and the rest is the body
+    of its send; without an audience it is drawn for a sample recipient. Also at `/preview/{piece}`, without
+    `type`."""
+    shown = _shown(body.type)
+    if shown is None:
+        raise Invalid({"type": [NO_TYPE]})
+    key = _key(request.understood)
+    given = {name: value for name, value in request.understood.items() if name != key}
+    if shown.size is not None:
+        given.setdefault("size", shown.size)
+    return _show(request, shown.offer, read_body(shown.offer.body, given), who, parts, unit)
+
+
+def _offer(offer: Offer) -> None:
+    def preview_piece(
+        request: ReadRequest,
+        body: Annotated[SendBody, Depends(offer.read)],
+        who: MaySend,
+        parts: Parts,
+        unit: OneUnit,
+    ) -> Response:
+        return _show(request, offer, body, who, parts, unit)
+
+    for path in offer.piece.paths:
+        router.post(
+            f"/preview/{path}", operation_id=f"preview_{operation_word(path)}", include_in_schema=False
+        )(preview_piece)
+
+
+for each in OFFERS:
+    _offer(each)
+
+
+def _show(
+    request: ReadRequest, offer: Offer, body: SendBody, who: Caller, parts: ServiceParts, unit: Unit
+) -> Response:
+    if not (body.recipients or body.mailing_list_ids or body.radius_search or body.radius_center):
+        body = body.model_copy(update={"recipients": [dict(SAMPLE)]})
+    draft = draft_of(offer.piece, body, who, parts)
+    answered = show(request, draft, who, parts, unit)
+    return name_ignored(answered, body.spelled(draft.wish.unused, request.understood))
