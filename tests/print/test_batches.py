@@ -135,7 +135,7 @@ def test_what_fits_above_a_qr_code_composes_with_one_and_without() -> None:
         if studio().misfits(look, [JENNY], qr=True).messages:
             break
         composed(look, [copy(qr_url=QR_URL), copy()])
-        words += 40
+        words += 5
     assert studio().misfits(look, [JENNY], qr=False).messages == {}
 
 

@@ -237,6 +237,14 @@ def test_colours_stay_exact_on_a_press_of_other_colours(piece: str, tmp_path: Pa
             assert "/DefaultRGB" in sheet.obj.Resources.ColorSpace
 
 
+def edges_of(hole: Box, shown: Box, height: int, dpi: int) -> tuple[int, int, int, int]:
+    """The hole in pixels of a picture that shows so much of the side, and a pixel around it."""
+    scale = dpi / INCH
+    left, right = (round((edge - shown.left) * scale) for edge in (hole.left, hole.right))
+    top, bottom = (height - round((edge - shown.bottom) * scale) for edge in (hole.top, hole.bottom))
+    return left - 1, top - 1, right + 1, bottom + 1
+
+
 @EVERY_PIECE
 def test_art_covers_its_area_to_the_edge_of_the_bleed(piece: str) -> None:
     covered = 0
@@ -249,6 +257,9 @@ def test_art_covers_its_area_to_the_edge_of_the_bleed(piece: str) -> None:
             side.art_area, left=side.art_area.left + side.bleed, bottom=side.art_area.bottom + side.bleed
         )
         inside = cropped(sheet, area.grown(-2), 36)
+        for hole in side.art_holes:
+            # What has to stay white is blackened here: what is left of the edges must be art.
+            inside.paste(BLACK, edges_of(hole, side.art_area.grown(-2), inside.height, 36))
         edges = [
             inside.crop((0, 0, inside.width, 1)),
             inside.crop((0, inside.height - 1, inside.width, inside.height)),

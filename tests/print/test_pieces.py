@@ -109,20 +109,14 @@ def test_nothing_is_nearer_to_the_trim_than_three_sixteenths(side: Side) -> None
         ("magnacard", (2.4415, 0.25, 3.2835, 2.375)),
     ],
 )
-def test_a_postcards_ink_free_zone_holds_the_address_and_the_barcode_alone(
-    piece: str, zone: tuple[float, ...]
-) -> None:
+def test_a_postcards_ink_free_zone_holds_the_address_alone(piece: str, zone: tuple[float, ...]) -> None:
     back = PIECES[piece].side("back")
-    assert back.address
-    assert back.barcode
     (ink_free,) = back.ink_free
     assert close(ink_free) == pytest.approx(zone, abs=1e-3)
-    inside = [name for name in PLACES if (box := getattr(back, name)) and ink_free.contains(box)]
-    assert inside == ["address", "barcode"]
-    others = [box for name in PLACES if name not in inside and (box := getattr(back, name))]
-    assert not any(ink_free.meets(box) for box in others)
-    # 1/8 in must be clear on both sides of the bars.
-    assert ink_free.contains(back.barcode.stretched(INCH / 8, 0.028 * INCH))
+    met = [name for name in PLACES if (box := getattr(back, name)) and ink_free.meets(box)]
+    assert met == ["address", "barcode"]
+    assert back.address
+    assert ink_free.contains(back.address)
 
 
 @pytest.mark.parametrize("piece", ["postcard-4x6", "magnacard"])
@@ -147,30 +141,18 @@ def test_the_post_finds_address_and_barcode_where_it_looks(side: Side) -> None:
     assert side.address.right <= side.trim.width - INCH / 2
     assert side.address.bottom >= 5 / 8 * INCH
     assert side.address.top <= 2.75 * INCH
-    assert side.barcode.left >= side.trim.width - 4.75 * INCH
-    assert side.barcode.top <= 5 / 8 * INCH
+    assert 3.5 * INCH <= side.trim.width - side.barcode.left <= 4.25 * INCH
+    assert side.barcode.top + 0.028 * INCH <= 5 / 8 * INCH
     assert side.barcode.bottom >= 3 / 16 * INCH
-
-
-@pytest.mark.parametrize("name", ["cover", "address"])
-def test_a_windowed_letter_shows_its_addresses_however_it_shifts_by_an_eighth(name: str) -> None:
-    side = PIECES["letter"].side(name)
-    height = 11
-    return_window = inches(0.625, height - 0.5 - 0.875, 3.25, 0.875)
-    window = inches(0.625, height - 1.7 - 1, 4, 1)
-    for box, behind in ((side.return_address, return_window), (side.address, window), (side.barcode, window)):
-        assert box
-        assert behind.grown(-INCH / 8).contains(box)
-    for behind in (return_window, window):
-        assert any(zone.contains(behind.grown(INCH / 8)) for zone in side.ink_free)
-    assert side.message is None or side.message.top < window.grown(INCH / 8).bottom
 
 
 def test_a_windowed_letters_envelope_carries_the_indicia_beside_its_windows() -> None:
     envelope = PIECES["letter"].envelope
     assert envelope
     assert [name for name in PLACES if getattr(envelope, name)] == ["indicia"]
-    assert [close(zone) for zone in envelope.ink_free] == [(0.625, 1.425, 4, 1), (0.625, 2.75, 3.25, 0.875)]
+    windows = [(0.625, 0.75, 4.5, 1.625), (0.625, 2.667, 3.5, 1)]
+    assert [close(window) for window in envelope.windows] == windows
+    assert envelope.ink_free == envelope.windows
 
 
 def test_envelopes_without_windows_are_addressed_by_hand_and_others_are_not() -> None:

@@ -61,8 +61,8 @@ def test_what_is_worked_out_follows_an_override() -> None:
 
 
 def test_the_place_above_a_qr_code_can_be_given() -> None:
-    changed = load(shipped_text(), "[postcard-6x9.back]\nmessage_above_qr = [1.5, 0.4, 3, 5]")
-    assert close(changed["postcard-6x9"].side("back").message_box(qr=True)) == (1.5, 0.4, 3, 5)
+    changed = load(shipped_text(), "[postcard-6x9.back]\nmessage_above_qr = [1.5, 0.7, 3, 4.9]")
+    assert close(changed["postcard-6x9"].side("back").message_box(qr=True)) == (1.5, 0.7, 3, 4.9)
 
 
 @pytest.mark.parametrize(
@@ -125,6 +125,12 @@ NAMES = ", ".join(PIECES)
             "[letter.cover]\nink_free = [1, 1, 1, 1]",
             "letter, cover: ink_free must be a list of boxes, each [left, bottom, width, height] in inches.",
         ),
+        (
+            "[letter.envelope]\nwindows = [1, 1, 1, 1]",
+            "letter, envelope: windows must be a list of boxes,"
+            " each [left, bottom, width, height] in inches.",
+        ),
+        ("[letter.envelope]\ninsert = 3", "letter, envelope: insert must be [width, height] in inches."),
     ],
 )
 def test_an_operators_file_may_not_say_what_means_nothing(overrides: str, fault: str) -> None:
@@ -217,12 +223,81 @@ CARD = "postcard-4x6, back: "
             CARD + "the address is not inside an ink-free zone.",
         ),
         (
-            "[postcard-4x6.back]\nbarcode = [2.56, 0.22, 2.93, 0.145]",
-            CARD + "the barcode is not inside an ink-free zone.",
+            "[postcard-4x6.back]\nbarcode = [2.5665, 0.306, 2.9291, 0.145]",
+            CARD + "the barcode must begin 3 1/2 to 4 1/4 in from the right edge.",
         ),
         (
-            "[postcard-4x6.back]\nbarcode = [2.5, 0.306, 2.93, 0.145]",
-            CARD + "the barcode needs 1/8 in clear on both sides inside its ink-free zone.",
+            "[magnacard.back]\nbarcode = [1.7, 0.306, 2.9291, 0.145]",
+            "magnacard, back: the barcode must begin 3 1/2 to 4 1/4 in from the right edge.",
+        ),
+        (
+            "[notecard.envelope]\nbarcode = [2.3, 0.3, 2.9291, 0.145]",
+            "notecard, envelope: the barcode must begin 3 1/2 to 4 1/4 in from the right edge.",
+        ),
+        (
+            "[postcard-6x9.back]\nbarcode = [5.05, 0.49, 2.9291, 0.145]",
+            "postcard-6x9, back: the barcode is outside the barcode zone, the lower right 4 3/4 by 5/8 in.",
+        ),
+        (
+            "[postcard-4x6.back]\nmessage = [0.1875, 0.2, 2.155, 3.6]",
+            CARD + "the message reaches into the barcode zone, the lower right 4 3/4 by 5/8 in.",
+        ),
+        (
+            "[postcard-4x6.back]\nqr = [0.75, 0.2, 0.75, 0.75]",
+            CARD + "the QR code reaches into the barcode zone, the lower right 4 3/4 by 5/8 in.",
+        ),
+        (
+            "[postcard-6x11.back]\ndivider = [6.665, 0.4, 0, 5.2]",
+            "postcard-6x11, back: the divider reaches into the barcode zone,"
+            " the lower right 4 3/4 by 5/8 in.",
+        ),
+        (
+            "[postcard-6x9.back]\nmessage_above_qr = [1.7, 0.5, 2.8, 3]",
+            "postcard-6x9, back: the message above the QR code reaches into the barcode zone,"
+            " the lower right 4 3/4 by 5/8 in.",
+        ),
+        (
+            "[postcard-4x6.front]\naddress = [2.72, 0.65, 2.76, 1.35]",
+            "postcard-4x6, front: a front that carries art cannot carry the address.",
+        ),
+        (
+            "[letter.envelope]\nindicia = [8.1, 0.3, 1.1, 0.7]",
+            "letter, envelope: the indicia reaches into the barcode zone, the lower right 4 3/4 by 5/8 in.",
+        ),
+        (
+            "[letter.envelope]\nwindows = [[0.625, 0.5, 4.5, 1.875], [0.625, 2.625, 3.5, 1]]",
+            "letter, envelope: a window reaches into the barcode zone, the lower right 4 3/4 by 5/8 in.",
+        ),
+        (
+            "[letter.envelope]\nwindows = [[0.625, 1.425, 4, 1], [0.625, 2.75, 3.25, 0.875]]",
+            "letter, cover: no window shows the whole address and barcode"
+            " when the sheet slides by the 1 by 0.458 in that its envelope leaves it.",
+        ),
+        (
+            "[letter.address]\nbarcode = [0.75, 8.1, 2.9291, 0.135]",
+            "letter, address: no window shows the whole address and barcode"
+            " when the sheet slides by the 1 by 0.458 in that its envelope leaves it.",
+        ),
+        (
+            "[letter.cover]\nreturn_address = [0.75, 10.03, 3, 0.48]",
+            "letter, cover: no window shows the whole return address"
+            " when the sheet slides by the 1 by 0.458 in that its envelope leaves it.",
+        ),
+        (
+            "[letter.cover]\nmessage = [1, 0.9, 6.5, 7]",
+            "letter, cover: the message reaches into an ink-free zone.",
+        ),
+        (
+            "[letter.envelope]\ninsert = [8.5, 4.2]",
+            "letter, envelope: the folded insert is larger than the envelope.",
+        ),
+        (
+            "[letter.envelope]\ninsert = [8, 3.6667]",
+            "letter, cover: the insert of the envelope must be as wide as the sheet.",
+        ),
+        (
+            "[windowlessletter.envelope]\nwindows = [[3.5, 2.8, 2, 1]]",
+            "windowlessletter, envelope: insert is missing, the size of the folded sheet behind the windows.",
         ),
         (
             "[postcard-4x6.back]\nbarcode = [2.57, 0.306, 2.6, 0.145]",
@@ -306,7 +381,7 @@ CARD = "postcard-4x6, back: "
             " the lower right 4 3/4 by 5/8 in.",
         ),
         (
-            "[letter.cover]\naddress = [0.75, 8.57, 3.75, 0.6]",
+            "[letter.cover]\naddress = [0.75, 8.37, 3.25, 0.6]",
             "letter, cover: the address is too near to the barcode, which needs 1/8 in clear on both sides.",
         ),
         (
@@ -314,7 +389,7 @@ CARD = "postcard-4x6, back: "
             "letter, cover: the return address reaches into an ink-free zone.",
         ),
         (
-            "[letter.cover]\nreturn_address = [3.8, 8.8, 0.9, 0.3]\naddress = [0.75, 8.588, 3, 0.587]",
+            "[letter.cover]\nreturn_address = [3.8, 8.8, 0.9, 0.3]\naddress = [0.75, 8.405, 3, 0.72]",
             "letter, cover: the return address reaches into an ink-free zone.",
         ),
         (
@@ -341,6 +416,17 @@ CARD = "postcard-4x6, back: "
 )
 def test_a_template_that_cannot_be_printed_is_refused_by_name(overrides: str, fault: str) -> None:
     assert fault in faults(overrides)
+
+
+def test_a_tighter_fold_takes_smaller_windows() -> None:
+    windows = "windows = [[0.625, 0.95, 4.5, 1.4], [0.625, 2.8, 3.5, 0.9]]"
+    folded = load(shipped_text(), f"[letter.envelope]\ninsert = [8.5, 3.875]\n{windows}")["letter"]
+    cover = folded.side("cover")
+    assert [close(zone) for zone in cover.ink_free] == [
+        (0, 7.825, 5.125, 1.65),
+        (0, 9.675, 4.125, 1.15),
+    ]
+    assert len(faults(f"[letter.envelope]\n{windows}")) == 4
 
 
 def test_only_an_envelope_can_be_handwritten() -> None:

@@ -181,6 +181,6 @@ def _corners(box: Box, bleed: float) -> bytes:
 
 
 def _art(side: Side, picture: PlacedPicture) -> bytes:
-    """The picture over its area, kept out of the zones that must stay free of ink."""
+    """The picture over its area, left out where paper must stay free of ink."""
     area = side.art_area or side.bleed_box
-    return b"q %b %b Q\n" % (masked(area, side.ink_free), picture.draw_over(area))
+    return b"q %b %b Q\n" % (masked(area, side.art_holes), picture.draw_over(area))

@@ -116,8 +116,17 @@ def return_passage(side: Side, design: Design, seed: int, *, is_even: bool) -> P
 
 
 def masked(area: Box, holes: Sequence[Box]) -> bytes:
-    """A clip that keeps art inside its area and, by the even-odd rule, out of the holes."""
-    return b" ".join(furniture.rectangle(box) for box in (area, *holes)) + b" W* n"
+    """Clips that keep art inside its area and out of the holes: one for each, as holes may overlap."""
+    inside = furniture.rectangle(area) + b" W n"
+    return b" ".join([inside, *(_around(hole, area) for hole in holes if hole.meets(area))])
+
+
+def _around(hole: Box, area: Box) -> bytes:
+    """A clip to all of the area but the hole, by the even-odd rule: both lie within a larger box."""
+    left, bottom = min(hole.left, area.left) - 1, min(hole.bottom, area.bottom) - 1
+    right, top = max(hole.right, area.right) + 1, max(hole.top, area.top) + 1
+    around = Box(left, bottom, right - left, top - bottom)
+    return b"%b %b W* n" % (furniture.rectangle(around), furniture.rectangle(hole))
 
 
 def white(box: Box) -> bytes:

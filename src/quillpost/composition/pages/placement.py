@@ -5,18 +5,18 @@ from itertools import combinations
 
 from quillpost.composition.geometry import INCH, Box
 from quillpost.composition.pages.sides import Piece, Side
+from quillpost.composition.pages.windows import window_faults
 
 SAFE = INCH * 3 / 16
 
 # Postal machines look for the address here on the side that faces them.
 _READ_FROM_SIDES = INCH / 2
 _READ_BOTTOM, _READ_TOP = INCH * 5 / 8, INCH * 2.75
-_BARCODE_ZONE_WIDTH, _BARCODE_ZONE_HEIGHT = INCH * 4.75, INCH * 5 / 8
+# So far from the right edge a reader in the barcode zone expects the first bar.
+_FIRST_BAR = 3.5, 4.25
 _BARCODE_QUIET_ACROSS, _BARCODE_QUIET_UP = INCH / 8, INCH * 0.028
 _BARCODE_WIDTHS = 2.68, 3.23
 _BARCODE_HEIGHTS = 0.125, 0.165
-
-_FACES_THE_POST = frozenset({"back", "envelope"})
 
 # The smallest boxes, in inches, that are of use.
 _LEAST = {
@@ -51,6 +51,9 @@ def faults(piece: Piece) -> list[str]:
     found = [
         f"{piece.name}, {side.name}: {fault}" for side in piece.every_side() for fault in _faults_of(side)
     ]
+    if piece.envelope and piece.envelope.windows:
+        taps = window_faults(piece.envelope, (side for side in piece.every_side() if side.address))
+        found += [f"{piece.name}, {fault}" for fault in taps]
     if not any(side.message for side in piece.sides):
         found.append(f"{piece.name}: no side carries the message.")
     if not any(side.address for side in piece.every_side()):
@@ -72,7 +75,9 @@ def _faults_of(side: Side) -> Iterator[str]:
     yield from _barcode_faults(side, boxes)
     if side.handwritten and side.name != "envelope":
         yield "only an envelope can be handwritten; elsewhere the address is printed."
-    if side.name in _FACES_THE_POST and side.address:
+    if side.is_cover and side.address:
+        yield "a front that carries art cannot carry the address."
+    if side.faces_post:
         yield from _unread_by_the_post(side, boxes)
 
 
@@ -119,7 +124,11 @@ def _in_the_ink_free_zones(side: Side, boxes: dict[str, Box]) -> Iterator[str]:
     zones = side.ink_free
     for name, box in boxes.items():
         if name in ("address", "barcode"):
-            if zones and not any(zone.contains(box) for zone in zones):
+            if (
+                zones
+                and not (name == "barcode" and side.faces_post)
+                and not any(zone.contains(box) for zone in zones)
+            ):
                 yield f"the {_TITLES[name]} is not inside an ink-free zone."
         elif name == "return_address" and _has_own_zone(side, box):
             continue
@@ -146,26 +155,28 @@ def _barcode_faults(side: Side, boxes: dict[str, Box]) -> Iterator[str]:
     for name, box in boxes.items():
         if name != "barcode" and clear.meets(box) and not barcode.meets(box):
             yield f"the {_TITLES[name]} is too near to the barcode, which needs 1/8 in clear on both sides."
-    if side.ink_free and not any(zone.contains(clear) for zone in side.ink_free):
+    if side.ink_free and not side.faces_post and not any(zone.contains(clear) for zone in side.ink_free):
         yield "the barcode needs 1/8 in clear on both sides inside its ink-free zone."
 
 
 def _unread_by_the_post(side: Side, boxes: dict[str, Box]) -> Iterator[str]:
-    trim = side.trim
+    trim, zone = side.trim, side.barcode_zone
     read_area = Box(
         trim.left + _READ_FROM_SIDES,
         trim.bottom + _READ_BOTTOM,
         trim.width - 2 * _READ_FROM_SIDES,
         _READ_TOP - _READ_BOTTOM,
     )
-    if not read_area.contains(boxes["address"]):
+    if "address" in boxes and not read_area.contains(boxes["address"]):
         yield "the address is outside the postal read area, 5/8 to 2 3/4 in high and 1/2 in from the sides."
-    barcode_zone = Box(
-        trim.right - _BARCODE_ZONE_WIDTH, trim.bottom, _BARCODE_ZONE_WIDTH, _BARCODE_ZONE_HEIGHT
-    )
-    if "barcode" in boxes and not barcode_zone.contains(boxes["barcode"]):
-        yield "the barcode is outside the barcode zone, the lower right 4 3/4 by 5/8 in."
-    # A postcard's ink-free zone is narrower, and already kept clear.
-    for name, box in boxes.items() if not side.ink_free else ():
-        if name != "barcode" and barcode_zone.meets(box):
+    barcode = boxes.get("barcode")
+    if barcode and zone:
+        if not zone.contains(barcode.stretched(_BARCODE_QUIET_ACROSS, _BARCODE_QUIET_UP)):
+            yield "the barcode is outside the barcode zone, the lower right 4 3/4 by 5/8 in."
+        if not _FIRST_BAR[0] <= round((trim.right - barcode.left) / INCH, 4) <= _FIRST_BAR[1]:
+            yield "the barcode must begin 3 1/2 to 4 1/4 in from the right edge."
+    for name, box in boxes.items():
+        if name != "barcode" and zone and zone.meets(box):
             yield f"the {_TITLES[name]} reaches into the barcode zone, the lower right 4 3/4 by 5/8 in."
+    if any(zone and zone.meets(window) for window in side.windows):
+        yield "a window reaches into the barcode zone, the lower right 4 3/4 by 5/8 in."

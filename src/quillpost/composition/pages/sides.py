@@ -7,6 +7,14 @@ from quillpost.composition.geometry import INCH, Box
 
 QR_QUIET = INCH / 6
 
+# In the lower right corner of what the post sees, room for a barcode and for nothing else.
+_BARCODE_ZONE_WIDTH, _BARCODE_ZONE_HEIGHT = INCH * 4.75, INCH * 5 / 8
+
+_PIXEL = 0.5  # of a press, and of previews down to 144 an inch
+
+# The faces of a card that is mailed without an envelope.
+_CARD_FACES = frozenset({"front", "back"})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
@@ -16,6 +24,7 @@ class Side:
     where, with its bleed. In the `ink_free` zones there is no art, and nothing prints but the
     addresses and the barcode. On a `handwritten` side the addresses are in the hand. `panel`
     is the part of a folded sheet that a preview shows; without one it shows the whole trim.
+    An envelope may have `windows`; `insert` is then the size of the folded sheet inside it.
     """
 
     name: str
@@ -36,6 +45,8 @@ class Side:
     ink_free: tuple[Box, ...] = ()
     handwritten: bool = False
     panel: Box | None = None
+    windows: tuple[Box, ...] = ()
+    insert: tuple[float, float] | None = None
 
     @property
     def bleed_box(self) -> Box:
@@ -45,6 +56,36 @@ class Side:
     def is_cover(self) -> bool:
         """Whether this is the front of a card, which without art gets one of ours."""
         return self.art == "front" and self.message is None
+
+    @property
+    def faces_post(self) -> bool:
+        """Whether postal machines see this side: an envelope, or the face of a card with the address."""
+        return self.name == "envelope" or (self.address is not None and self.name in _CARD_FACES)
+
+    @property
+    def barcode_zone(self) -> Box | None:
+        """The barcode clear zone of a side that faces the post: nothing but the barcode prints in it."""
+        if not self.faces_post:
+            return None
+        right, bottom = self.trim.right, self.trim.bottom
+        return Box(right - _BARCODE_ZONE_WIDTH, bottom, _BARCODE_ZONE_WIDTH, _BARCODE_ZONE_HEIGHT)
+
+    @property
+    def art_holes(self) -> tuple[Box, ...]:
+        """Where art is left out: a pixel more than must be clear, as its edge may be half art.
+
+        A hole at the edge goes on through the bleed, as no cut is exact.
+        """
+        zones = (*self.ink_free, self.barcode_zone) if self.barcode_zone else self.ink_free
+        return tuple(self._through_the_bleed(zone.grown(_PIXEL)) for zone in zones)
+
+    def _through_the_bleed(self, zone: Box) -> Box:
+        trim, whole = self.trim, self.bleed_box
+        left = whole.left if zone.left <= trim.left else zone.left
+        bottom = whole.bottom if zone.bottom <= trim.bottom else zone.bottom
+        right = whole.right if zone.right >= trim.right else zone.right
+        top = whole.top if zone.top >= trim.top else zone.top
+        return Box(left, bottom, right - left, top - bottom)
 
     @property
     def is_personal(self) -> bool:

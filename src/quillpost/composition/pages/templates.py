@@ -2,6 +2,7 @@
 
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
@@ -10,6 +11,7 @@ from typing import Any, TypeGuard
 from quillpost.composition.geometry import INCH, Box
 from quillpost.composition.pages import placement
 from quillpost.composition.pages.sides import Piece, Side, above_qr
+from quillpost.composition.pages.windows import ever_shown
 
 _BOXES = frozenset(
     {
@@ -27,7 +29,7 @@ _BOXES = frozenset(
         "panel",
     }
 )
-_SIDE_KEYS = _BOXES | {"size", "bleed", "art", "ink_free", "handwritten"}
+_SIDE_KEYS = _BOXES | {"size", "bleed", "art", "ink_free", "handwritten", "windows", "insert"}
 _PIECE_KEYS = ("title", "product", "stock", "previews")
 _MAY_BE_LEFT_OUT = frozenset(
     {"art", "art_area", "message_above_qr", "divider", "return_address", "indicia", "barcode", "opt_out"}
@@ -155,10 +157,10 @@ def _problem(key: str, value: object) -> str | None:
         return None
     if key in _BOXES and not _is_box(value, thin=key == "divider"):
         return f"{key} must be [left, bottom, width, height] in inches."
-    if key == "ink_free" and not (isinstance(value, list) and all(map(_is_box, value))):
-        return "ink_free must be a list of boxes, each [left, bottom, width, height] in inches."
-    if key == "size" and not (_are_numbers(value, 2) and min(value) > 0):
-        return "size must be [width, height] in inches."
+    if key in ("ink_free", "windows") and not (isinstance(value, list) and all(map(_is_box, value))):
+        return f"{key} must be a list of boxes, each [left, bottom, width, height] in inches."
+    if key in ("size", "insert") and not (_are_numbers(value, 2) and min(value) > 0):
+        return f"{key} must be [width, height] in inches."
     if key == "bleed" and not (_are_numbers([value], 1) and 0 <= value <= _MOST_BLEED):  # type: ignore[operator]
         return f"bleed must be from 0 to {_MOST_BLEED:g} in."
     if key == "art" and value not in _ART:
@@ -187,6 +189,8 @@ def _is_box(value: object, *, thin: bool = False) -> bool:
 
 def _piece(name: str, table: _Table) -> Piece:
     sides = {key: _side(key, values) for key, values in _sides_of(table).items()}
+    if "envelope" in sides:
+        sides = {key: _behind_windows(side, sides["envelope"]) for key, side in sides.items()}
     apart = {role: sides.pop(key, None) for key, role in _SHEETS_APART.items()}
     return Piece(
         name=name,
@@ -216,12 +220,27 @@ def _side(name: str, values: _Table) -> Side:
         trim=trim,
         bleed=bleed,
         art=art,
-        ink_free=tuple(_box(zone) for zone in values.get("ink_free", ())),
+        ink_free=tuple(_box(zone) for zone in (*values.get("ink_free", ()), *values.get("windows", ()))),
         handwritten=values.get("handwritten", False),
+        windows=tuple(_box(window) for window in values.get("windows", ())),
+        insert=_points(values["insert"]) if "insert" in values else None,
         **boxes,
     )
+
+
+def _behind_windows(side: Side, envelope: Side) -> Side:
+    """A sheet with the address stays free of ink wherever a window of its envelope can show it."""
+    if not envelope.windows or side.address is None:
+        return side
+    shown = (ever_shown(window, envelope, side) for window in envelope.windows)
+    return replace(side, ink_free=(*side.ink_free, *shown))
 
 
 def _box(inches: list[float]) -> Box:
     """Rounded, as an inch is no whole number of anything: the same box on any machine."""
     return Box(*(round(length * INCH, 3) for length in inches))
+
+
+def _points(size: list[float]) -> tuple[float, float]:
+    width, height = (round(length * INCH, 3) for length in size)
+    return width, height
