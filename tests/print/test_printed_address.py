@@ -3,6 +3,8 @@
 from dataclasses import replace
 
 import pytest
+from cards import composed, copy, design, page_text
+from page_reader import Pages
 from test_furniture import BACK, COVER, FACE, box_of, text_of
 
 from quillpost.audience.rules import Person, examine_one
@@ -11,6 +13,7 @@ from quillpost.composition.pages import furniture
 from quillpost.composition.words.street_casing import calm
 from quillpost.composition.words.variables import compile_text
 from quillpost.orders import look
+from quillpost.postal.abroad import standard_abroad
 
 GIVEN = Addressee(
     name="Jane van Doe",
@@ -49,7 +52,7 @@ def test_what_stands_beside_the_street_is_above_the_delivery_line() -> None:
     assert furniture.address_lines(BESIDE, FACE) == [
         "JANE VAN DOE", "ACME", "C/O JOE DOE", "12 MAIN ST APT 4B", "OFALLON IL 62269",
     ]  # fmt: skip
-    assert furniture.address_lines(BESIDE, FACE, unit_on_its_street=True)[2:] == [
+    assert furniture.address_lines(BESIDE, FACE, room=furniture.Room.LESS)[2:] == [
         "C/O JOE DOE 12 MAIN ST APT 4B", "OFALLON IL 62269",
     ]  # fmt: skip
     assert furniture.written_lines(BESIDE)[2:4] == ["C/o Joe Doe", "12 Main St Apt 4B"]
@@ -142,3 +145,57 @@ def test_what_a_caller_writes_is_printed_as_the_post_wants_it() -> None:
     whom = look.addressee(someone)
     assert furniture.address_lines(whom, FACE)[1:] == ["12 MAIN ST APT 4B", "AUSTIN TX 78701"]
     assert furniture.written_lines(whom)[1:] == ["12 Main St Apt 4B", "Austin TX 78701"]
+
+
+ABROAD = {
+    "DE": (
+        "Invalidenstraße 116",
+        "Berlin",
+        "BE",
+        "10115",
+        ["INVALIDENSTRASSE 116", "10115 BERLIN", "GERMANY"],
+    ),
+    "GB": ("221B Baker Street", "London", None, "NW1 6XE", ["LONDON", "NW1 6XE", "UNITED KINGDOM"]),
+    "NL": ("Damrak 1", "Amsterdam", "Noord-Holland", "1012 AB", ["1012 AB AMSTERDAM", "NETHERLANDS"]),
+    "FR": ("8 rue Foch", "Paris Cedex 08", None, "75008", ["75008 PARIS CEDEX 08", "FRANCE"]),
+    "CA": ("1 Front St W", "Toronto", "ON", "M5V 2T6", ["TORONTO ON M5V 2T6", "CANADA"]),
+    "MX": ("Reforma 1", "Cuauhtémoc", "CDMX", "06000", ["06000 CUAUHTÉMOC, CDMX", "MEXICO"]),
+    "AU": ("1 George St", "Sydney", "NSW", "2000", ["SYDNEY NSW 2000", "AUSTRALIA"]),
+    "JP": ("1-2-3 Jingumae", "Shibuya-ku", "Tokyo", "150-0001", ["SHIBUYA-KU, TOKYO", "150-0001", "JAPAN"]),
+    "CH": ("Bahnhofstrasse 1", "Zürich", None, "8001", ["CH-8001 ZÜRICH", "SWITZERLAND"]),
+    "BR": ("Av. Paulista 1", "São Paulo", "SP", "01310-100", ["SÃO PAULO-SP", "01310-100", "BRAZIL"]),
+    "IT": ("Via Appia 1", "Roma", "RM", "00184", ["00184 ROMA RM", "ITALY"]),
+}
+
+
+@pytest.mark.parametrize("country", ABROAD)
+@pytest.mark.parametrize("is_standardized", [False, True], ids=["given", "standard"])
+def test_the_lines_of_an_address_abroad_are_its_countrys(country: str, is_standardized: bool) -> None:
+    street, city, province, code, lines = ABROAD[country]
+    whom = Addressee("Ann", None, street, None, city, province, code, country)
+    if is_standardized:
+        place = standard_abroad(country, city, province, code)
+        whom = replace(whom, standard=(street, None, place.city, place.province, place.postal_code))
+    assert furniture.address_lines(whom, FACE)[-len(lines) :] == lines
+    written = furniture.written_lines(whom)
+    assert [line.upper() for line in written[-len(lines) :]] == [line.upper() for line in lines]
+
+
+def test_an_address_abroad_is_printed_and_written_in_the_same_order() -> None:
+    berlin = Addressee("Ann Lee", None, "Invalidenstr. 116", None, "Berlin", None, "10115", "Germany")
+    assert "10115 BERLIN\nGERMANY" in page_text(
+        composed(design(), [copy(addressee=berlin, tracking=None)]).sheets, 1
+    )
+    envelopes = composed(design("notecard"), [copy(addressee=berlin, tracking=None)]).envelopes
+    assert envelopes
+    assert "Invalidenstr. 116 10115 Berlin GERMANY" in Pages(envelopes).text(0, design().ink)
+
+
+def test_an_address_abroad_with_many_lines_still_shows_in_a_window() -> None:
+    """Name, firm, street, house, city, province, code and country: two more than a window takes."""
+    moscow = Addressee("Ann", "Lee & Co", "Tverskaya 1", "kv. 2", "Khimki", "Moscow Oblast", "141400", "RU")
+    assert len(furniture.address_lines(moscow, FACE)) == 8
+    sheet = composed(design("letter"), [copy(addressee=moscow, tracking=None)]).sheets
+    lines = page_text(sheet, 0).split("\n")
+    start = lines.index("TVERSKAYA 1 KV. 2")
+    assert lines[start + 1 : start + 3] == ["KHIMKI, MOSCOW OBLAST, 141400", "RUSSIA"]

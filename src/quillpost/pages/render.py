@@ -10,7 +10,7 @@ from markupsafe import Markup, escape
 from quillpost.kit.times import ago
 from quillpost.pages.assets import asset, has_packages
 from quillpost.pages.plain_words import plainly
-from quillpost.pages.wording import cents, day, moment, number, plural
+from quillpost.pages.wording import cents, day, moment, number, plural, town
 
 POLICY = "; ".join(
     (
@@ -61,7 +61,7 @@ _templates = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_templates.globals |= {"asset": asset, "has_packages": has_packages, "plural": plural}
+_templates.globals |= {"asset": asset, "has_packages": has_packages, "plural": plural, "town": town}
 _templates.filters["prose"] = prose
 _templates.filters |= {"cents": cents, "number": number, "day": day, "moment": moment, "plainly": plainly}
 _templates.filters["ago"] = lambda moment, now: ago(moment, now=now)

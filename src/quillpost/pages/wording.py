@@ -4,6 +4,9 @@ from datetime import datetime, tzinfo
 
 from markupsafe import Markup
 
+from quillpost.postal.address_format import address_lines
+from quillpost.postal.country_names import country_name
+
 
 def number(n: int) -> str:
     return f"{n:,}"
@@ -18,6 +21,13 @@ def cents(amount: int) -> str:
 def plural(n: int, one: str, many: str | None = None) -> str:
     """`1 piece`, `2,000 pieces`."""
     return f"{n:,} {one if n == 1 else many or one + 's'}"
+
+
+def town(city: str | None, province: str | None, postal_code: str | None, country: str | None = "US") -> str:
+    """`Austin, TX 78701`; abroad as the country writes it, with its name: `10115 Berlin, Germany`."""
+    if country in (None, "US"):
+        return ", ".join(filter(None, (city, " ".join(filter(None, (province, postal_code))))))
+    return ", ".join([*address_lines(country, [], city, province, postal_code), country_name(country or "")])
 
 
 def day(at: datetime, zone: tzinfo) -> str:

@@ -22,6 +22,8 @@ class Rules(NamedTuple):
     has_codes: bool
     codes: tuple[re.Pattern[str], ...]
     example: str
+    layout: str
+    """The lines of an address in Latin letters, as the library writes formats."""
 
 
 @lru_cache(maxsize=KNOWN_AT_ONCE)
@@ -41,6 +43,7 @@ def rules_of(country: str, province: str | None) -> Rules | None:
         has_codes="postal_code" in found.allowed_fields,
         codes=tuple(found.postal_code_matchers),
         example=found.postal_code_examples[0] if found.postal_code_examples else "",
+        layout=found.address_latin_format,
     )
 
 
@@ -76,11 +79,16 @@ def standard_abroad(country: str, city: str, province: str | None, postal_code: 
         doubts.append(f"{code} is not a postal code of {where}{_form_of(rules)}.")
     if "city" in rules.in_capitals:
         city = city.upper()
-    return Abroad(city, known or province, code, tuple(doubts))
+    return Abroad(city, _in_its_letters(known, province), code, tuple(doubts))
 
 
 def _province(rules: Rules, province: str | None) -> str | None:
     return rules.provinces.get(_spelled(province or "")) or None
+
+
+def _in_its_letters(known: str | None, province: str | None) -> str | None:
+    """The code of a province; but Tokyo stays Tokyo where the code is in letters that nobody here reads."""
+    return known if known and (known.isascii() or not (province or "").isascii()) else province
 
 
 def _spelled(province: str) -> str:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from enum import Enum
 from functools import lru_cache
 
 from quillpost.composition.content import Addressee, Parts, ReturnAddress
@@ -23,6 +24,8 @@ from quillpost.composition.pdf.bars import BARS_SIZE
 from quillpost.composition.words.countries import COUNTRY_NAMES
 from quillpost.composition.words.street_casing import calm
 from quillpost.composition.words.variables import without_variables
+from quillpost.postal.address_format import address_lines as lines_of
+from quillpost.postal.address_format import country_code_of
 
 # Sizes and leadings from the best to the least that will do. The last address still has postal
 # capitals of 8 points, and more than the 0.028 in that must be clear between its lines.
@@ -40,9 +43,18 @@ _PANEL_MARGIN = 2.0
 _BARS_WIDTH = BAR_PITCH * (BARS - 1) + BAR_WIDTH
 
 
-def address_lines(addressee: Addressee, face: Lettering, *, unit_on_its_street: bool = False) -> list[str]:
+class Room(Enum):
+    """How much there is for an address: with less, units join their streets; with least, a place abroad is
+    on one line."""
+
+    PLENTY = 0
+    LESS = 1
+    LEAST = 2
+
+
+def address_lines(addressee: Addressee, face: Lettering, *, room: Room = Room.PLENTY) -> list[str]:
     """The address block in capitals, as postal machines read it best."""
-    lines = _lines(addressee, addressee.block, unit_on_its_street=unit_on_its_street)
+    lines = _lines(addressee, addressee.block, room)
     return [shown for line in lines if (shown := capitals(line, face))]
 
 
@@ -52,26 +64,44 @@ def written_lines(addressee: Addressee) -> list[str]:
     return _lines(addressee, addressee.block if addressee.standard is None else calm(addressee.block, given))
 
 
-def _lines(addressee: Addressee, block: Parts, *, unit_on_its_street: bool = False) -> list[str]:
+def _lines(addressee: Addressee, block: Parts, room: Room = Room.PLENTY) -> list[str]:
     """A second line of the address is one here too, unless room is short.
 
     Of a standardised address at home it is what stands beside the street, in whose care or in which building:
-    that goes above the delivery line, which is next to the city (Pub. 28, 211).
+    that goes above the delivery line, which is next to the city (Pub. 28, 211). Abroad, order and lines are
+    the country's own, and its name is the last line.
     """
-    above, below, city, province, postal_code = block
-    if addressee.standard is not None and _abroad(addressee.country) is None:
+    above, below, *place = block
+    country = _abroad(addressee.country)
+    if addressee.standard is not None and country is None:
         above, below = below, above
-    if unit_on_its_street and above and below:
-        above, below = f"{above} {below}", None
+    streets = [street for street in (above, below) if street]
+    if room is not Room.PLENTY:
+        streets = [" ".join(streets)]
     lines = (
         _first_line(addressee),
         addressee.company,
-        above,
-        below,
-        " ".join([part for part in (city, province, postal_code) if part]),
-        _abroad(addressee.country),
+        *(
+            _place_at_home(streets, place)
+            if country is None
+            else _place_abroad(addressee, streets, place, room)
+        ),
+        country,
     )
     return [shown for line in lines if line and (shown := without_variables(line).strip())]
+
+
+def _place_at_home(streets: list[str], place: Sequence[str | None]) -> list[str]:
+    return [*streets, " ".join([part for part in place if part])]
+
+
+def _place_abroad(
+    addressee: Addressee, streets: list[str], place: Sequence[str | None], room: Room
+) -> list[str]:
+    city, province, postal_code = place
+    if room is Room.LEAST:
+        return [*streets, ", ".join(lines_of(addressee.country, [], city, province, postal_code))]
+    return lines_of(addressee.country, streets, city, province, postal_code)
 
 
 def return_lines(sender: ReturnAddress, face: Lettering) -> list[str]:
@@ -96,8 +126,8 @@ def draw_address(addressee: Addressee, box: Box, face: Lettering) -> bytes:
     if max(map(face.measure, lines)) * _ADDRESS[-1][0] > box.width:
         lines = _units_apart(lines)
     block = fit(lines, box, _ADDRESS, face)
-    if block is None:
-        block = fit(address_lines(addressee, face, unit_on_its_street=True), box, _ADDRESS, face)
+    for room in (Room.LESS, Room.LEAST):
+        block = block or fit(address_lines(addressee, face, room=room), box, _ADDRESS, face)
     if block is None:
         raise too_long(lines, box, _ADDRESS, face, "address")
     return show(block, box, face)
@@ -224,7 +254,8 @@ def _abroad(country: str | None) -> str | None:
     """The country by its name, where the post needs to be told."""
     if country is None or (letters := " ".join(country.upper().split())) in _DOMESTIC:
         return None
-    return COUNTRY_NAMES.get(letters, country)
+    code = country_code_of(country)
+    return None if code == "US" else COUNTRY_NAMES.get(code, letters)
 
 
 def _fitted(

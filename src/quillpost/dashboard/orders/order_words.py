@@ -7,7 +7,9 @@ from quillpost.dashboard.handwriting import SIZES
 from quillpost.dashboard.piece_names import TYPE_NAMES, piece_name
 from quillpost.orders.records import Item, Order
 from quillpost.orders.rules import ItemStatus, OrderStatus
-from quillpost.pages.wording import cents, plural
+from quillpost.pages.wording import cents, plural, town
+from quillpost.postal.address_format import address_lines as format_address
+from quillpost.postal.country_names import country_name
 
 STATUSES: Final[Sequence[tuple[str, str]]] = [(status.value, status.display) for status in OrderStatus]
 TYPE_WORDS: Final[Sequence[tuple[str, str]]] = [
@@ -88,21 +90,31 @@ def size_words(order: Order) -> str:
 
 
 def address_lines(
-    address: str | None, address2: str | None, city: str | None, province: str | None, postal_code: str | None
+    address: str | None,
+    address2: str | None,
+    city: str | None,
+    province: str | None,
+    postal_code: str | None,
+    country: str = "US",
 ) -> list[str]:
-    town = ", ".join(filter(None, (city, " ".join(filter(None, (province, postal_code))))))
-    return [line for line in (address, address2, town) if line]
+    """An address line by line, as its country writes it."""
+    streets = [line for line in (address, address2) if line]
+    if country != "US":
+        return [*format_address(country, streets, city, province, postal_code), country_name(country)]
+    place = town(city, province, postal_code)
+    return [*streets, place] if place else streets
 
 
 def given_address(item: Item) -> list[str]:
     """The address as it was given, line by line."""
-    home = [] if item.country == "US" else [item.country]
-    return address_lines(item.address, item.address2, item.city, item.province, item.postal_code) + home
+    return address_lines(
+        item.address, item.address2, item.city, item.province, item.postal_code, item.country
+    )
 
 
 def printed_address(item: Item) -> list[str]:
     """The address as it is printed, where that is another."""
-    return [] if item.standard is None else address_lines(*item.standard)
+    return [] if item.standard is None else address_lines(*item.standard, item.country)
 
 
 def whom(item: Item) -> str:
