@@ -1,6 +1,7 @@
 """Breaking texts into lines and finding their size."""
 
 import re
+from itertools import pairwise
 
 import pytest
 from cards import HANDS, ONE_SHAPE, PIECES, STROKES, studio
@@ -111,23 +112,87 @@ def test_a_word_that_does_not_fit_on_its_line_begins_the_next() -> None:
     assert 1 < len(set(lines)) < len(lines)
 
 
+def parts_of(layout: Layout, words: Vocabulary) -> list[str]:
+    return [words.text(number) for number in layout.words[0].tolist()]
+
+
 def test_a_word_wider_than_the_line_is_broken_into_parts_as_long_as_the_line_allows() -> None:
     words = vocabulary(ONE_SHAPE)
     layout = laid_out(passage("w" * 90 + "é" * 90), words=words)
     assert layout.fits[0]
     assert layout.lines[0].tolist() == list(range(layout.lengths[0]))
-    parts = [words._spellings[number].text for number in layout.words[0].tolist()]
+    parts = parts_of(layout, words)
     assert "".join(parts) == "w" * 90 + "é" * 90
-    room = PLACE.width / SMALLEST - 0.16
-    assert words.extent(words.numbers([parts[0]])[0]) <= room
-    assert words.extent(words.numbers([parts[0] + "w"])[0]) > room
+    room = PLACE.width / layout.sizes[0] - 0.16
+    assert all(words.extent(number) <= room for number in layout.words[0].tolist())
+    assert words.extent(words.numbers([parts[0] + "www"])[0]) > room
 
 
-def test_only_a_word_too_wide_at_the_smallest_size_is_broken() -> None:
-    """At a larger size it goes unbroken on a line of its own, or the text is written smaller."""
-    layout = laid_out(passage("Supercalifragilisticexpialidocious"))
+@pytest.mark.parametrize("word", ["Congratulations!", "Internationalization"])
+def test_an_ordinary_word_is_written_smaller_before_it_is_broken(word: str) -> None:
+    layout = laid_out(passage(word))
     assert layout.lengths[0] == 1
-    assert SMALLEST < layout.sizes[0] < LARGEST
+    assert SMALLEST < layout.sizes[0] <= LARGEST
+
+
+EMAIL = "jane.margaret.smith-jones@very-long-company-name.example.com"
+URL = "https://www.example.com/neighborhood/2026/open_house?id=4711&source=postcard"
+LONG_WORDS = [EMAIL, URL, "Supercalifragilisticexpialidocious", "w" * 60, "_" * 40, "a.b" * 30]
+TEXT = "Hello there, do write to {} or call me. Yours, Dana"
+
+
+@pytest.mark.parametrize("number", HANDS)
+@pytest.mark.parametrize("word", LONG_WORDS, ids=["email", "url", "word", "letters", "marks", "dots"])
+@pytest.mark.parametrize("piece", ["postcard-4x6", "postcard-6x11", "letter"])
+def test_one_long_word_never_sets_the_size_of_the_rest(piece: str, word: str, number: int) -> None:
+    """The text is about as large as with as many letters in short words."""
+    box = PIECES[piece].message_side.message
+    assert box
+    words = vocabulary(number)
+    short = " ".join(word[at : at + 6] for at in range(0, len(word), 6))
+    layout = laid_out(passage(TEXT.format(word), box=box), words=words)
+    usual = laid_out(passage(TEXT.format(short), box=box), words=words)
+    assert layout.fits[0]
+    assert layout.sizes[0] >= usual.sizes[0] - 1.5
+
+
+@pytest.mark.parametrize("word", [EMAIL, URL])
+def test_an_address_is_broken_at_its_marks_and_written_whole(word: str) -> None:
+    words = vocabulary()
+    layout = laid_out(passage(TEXT.format(word)), words=words)
+    parts = parts_of(layout, words)
+    first = len(TEXT.split("{}")[0].split())
+    last = len(parts) - len(TEXT.split("{}")[1].split())
+    broken = parts[first:last]
+    assert len(broken) > 1
+    assert "".join(broken) == word
+    for before, after in pairwise(broken):
+        assert before[-1] in "@/-_?&=#" or after[0] == "."
+    lines = layout.lines[0].tolist()[first:last]
+    assert lines == list(range(lines[0], lines[0] + len(lines)))
+
+
+def test_an_address_that_fits_a_line_is_not_broken() -> None:
+    words = vocabulary()
+    box = PIECES["letter"].message_side.message
+    assert box
+    layout = laid_out(passage(TEXT.format("jane.smith@example.com"), box=box), words=words)
+    assert "jane.smith@example.com" in parts_of(layout, words)
+
+
+def test_a_full_stop_is_never_a_line_of_its_own() -> None:
+    words = vocabulary()
+    for filler in range(1, 30):
+        layout = laid_out(passage("x " * filler + EMAIL + "."), words=words)
+        assert not {".", "-", "@"} & set(parts_of(layout, words))
+
+
+def test_an_address_on_an_envelope_keeps_its_words() -> None:
+    words = vocabulary()
+    kept = passage("Anna Schmidt-Lueftenberg-Altenstadt")._replace(keeps_words=True)
+    layout = laid_out(kept, words=words)
+    assert layout.lengths[0] == 2
+    assert layout.sizes[0] < LARGEST
 
 
 @pytest.mark.parametrize(
@@ -162,6 +227,7 @@ def test_breaking_a_message_spells_each_letter_a_few_times_at_most(
 
 def test_each_of_many_passages_is_laid_out_as_if_it_were_alone() -> None:
     texts = ["Hello", "some words " * 20, "", "Dear all\n\nBye", "word " * 150, "w" * 90]
+    texts += [TEXT.format(word) for word in LONG_WORDS]
     passages = [passage(text, box=PLACE.grown(-3 * place)) for place, text in enumerate(texts)]
     words = vocabulary()
     together = {

@@ -116,6 +116,10 @@ NAMES = ", ".join(PIECES)
             "[postcard-4x6.previews]\nback = 'inside'",
             "postcard-4x6: the preview back shows a side inside, which it does not have.",
         ),
+        (
+            "[letter.cover]\nmessage_align = 'middle'",
+            'letter, cover: message_align must be "center" or "top".',
+        ),
         ("[letter.cover]\nhandwritten = 1", "letter, cover: handwritten must be true or false."),
         ("[letter.cover]\nsize = [8.5]", "letter, cover: size must be [width, height] in inches."),
         ("[letter.cover]\nsize = [8.5, 0]", "letter, cover: size must be [width, height] in inches."),

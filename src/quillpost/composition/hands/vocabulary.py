@@ -69,6 +69,10 @@ class Vocabulary:
         """Of each word its advance, its reach to the left and right of that, below and above the line."""
         return self._table().measures[numbers]
 
+    def text(self, number: int) -> str:
+        """The word in letters that can be drawn."""
+        return self._spellings[number].text
+
     def extent(self, number: int) -> float:
         """How much of a line the word's ink and advance take up."""
         return self._spellings[number].extent * self.hand.style.scale

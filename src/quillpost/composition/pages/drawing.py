@@ -87,7 +87,8 @@ def message_passage(
     box = side.message_box(qr=qr)
     if not box or not text:
         return None
-    return Passage("message", text, box, sizes, design.ink, _PASSAGES_A_PIECE * seed, is_even)
+    own, is_centered = _PASSAGES_A_PIECE * seed, side.message_align == "center"
+    return Passage("message", text, box, sizes, design.ink, own, is_even, is_centered=is_centered)
 
 
 def address_passage(
@@ -100,7 +101,8 @@ def address_passage(
     if not lines:
         return None
     own = _PASSAGES_A_PIECE * seed + 1
-    return Passage("address", "\n".join(lines), side.address, _ADDRESS_SIZES, design.ink, own, is_even)
+    text = "\n".join(lines)
+    return Passage("address", text, side.address, _ADDRESS_SIZES, design.ink, own, is_even, keeps_words=True)
 
 
 def return_passage(side: Side, design: Design, seed: int, *, is_even: bool) -> Passage | None:
@@ -112,7 +114,8 @@ def return_passage(side: Side, design: Design, seed: int, *, is_even: bool) -> P
     if not lines:
         return None
     own = _PASSAGES_A_PIECE * seed + 2
-    return Passage("return address", "\n".join(lines), box, _RETURN_SIZES, design.ink, own, is_even)
+    text = "\n".join(lines)
+    return Passage("return address", text, box, _RETURN_SIZES, design.ink, own, is_even, keeps_words=True)
 
 
 def masked(area: Box, holes: Sequence[Box]) -> bytes:

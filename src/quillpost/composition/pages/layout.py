@@ -1,6 +1,6 @@
 """Line breaking and fitting, for many texts at once: which words share a line, and how large they can be."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from math import ceil
@@ -12,6 +12,7 @@ import numpy.typing as npt
 from quillpost.composition.content import Ink
 from quillpost.composition.geometry import Box
 from quillpost.composition.hands.vocabulary import Vocabulary
+from quillpost.composition.pages.long_words import break_long_words
 
 Numbers = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -29,6 +30,7 @@ MARGIN = 0.1
 # So far may a word's first letter reach back towards the word before it.
 _INTO_THE_GAP = 0.08
 
+_POINT = 1.0
 _HALVES_A_POINT = 2
 _FEW = 8
 _CELLS_AT_ONCE = 200_000
@@ -59,7 +61,8 @@ class Sizes:
 class Passage(NamedTuple):
     """A text and its place. All its unevenness comes from `seed`; an even one has none.
 
-    `what` is what the sender calls it.
+    `what` is what the sender calls it. One that `keeps_words` is rather written smaller than that a long word
+    is broken. One that `is_centered` lies in the middle of a box that it does not fill.
     """
 
     what: str
@@ -69,6 +72,8 @@ class Passage(NamedTuple):
     ink: Ink
     seed: int
     is_even: bool = False
+    keeps_words: bool = False
+    is_centered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,34 +90,84 @@ class Layout:
     leading: float
     gap: float
 
+    @property
+    def heights(self) -> Numbers:
+        """How much of its box's height each passage takes up."""
+        reach = self.measures[:, :, 3:].max(axis=1, initial=0.0).sum(axis=1) + 2 * WANDER
+        last: Integers = self.lines.max(axis=1, initial=0)
+        heights: Numbers = (last * self.leading + reach) * self.sizes
+        return heights
+
     def excess(self, row: int) -> tuple[int, int]:
         """By how many lines, and about how many letters, a passage that does not fit is too long."""
         line_height = self.leading * self.sizes[row]
-        over = self._height(row) - self.passages[row].box.height
+        over = self.heights[row] - self.passages[row].box.height
         lines = max(1, ceil(over / line_height - 1e-9))
         per_line = len(self.passages[row].text) / (self.lines[row].max(initial=0) + 1)
         return lines, max(10, round(lines * per_line / 10) * 10)
 
-    def _height(self, row: int) -> float:
-        reach = self.measures[row, :, 3:].max(axis=0, initial=0.0).sum() + 2 * WANDER
-        height = (self.lines[row].max(initial=0) * self.leading + reach) * self.sizes[row]
-        return float(height)
-
 
 def chunks(vocabulary: Vocabulary, passages: Sequence[Passage]) -> list[tuple[list[int], Layout]]:
     """All passages laid out, the long apart from the short; with each group the places of its passages."""
-    words = [_words_of(vocabulary, passage) for passage in passages]
-    order = sorted(range(len(passages)), key=lambda place: len(words[place][0]))
+    words = [_words_of(vocabulary, passage, _breaking_size(passage)) for passage in passages]
+    broken = [
+        place
+        for place, passage in enumerate(passages)
+        if words[place].joined and _breaking_size(passage) > passage.sizes.smallest
+    ]
+    for place, whole in _with_fewer_breaks(vocabulary, passages, words, broken):
+        words[place] = whole
+    return list(_in_groups(vocabulary, passages, words, range(len(passages))))
+
+
+def _breaking_size(passage: Passage) -> float:
+    """The size from which on a word that is wider than a line is broken."""
+    return passage.sizes.smallest if passage.keeps_words else passage.sizes.largest
+
+
+def _with_fewer_breaks(
+    vocabulary: Vocabulary, passages: Sequence[Passage], words: Sequence["_Words"], places: Sequence[int]
+) -> Iterator[tuple[int, "_Words"]]:
+    """Passages in which long words, broken wherever a large letter needs it, are whole again where the size
+    that all words have come to allows it; unless that costs more than a point of it."""
+    sizes = _sizes_of(vocabulary, passages, words, places)
+    whole = dict(enumerate(words)) | {
+        place: _words_of(vocabulary, passages[place], size) for place, (size, _) in sizes.items()
+    }
+    changed = [place for place in places if whole[place] != words[place]]
+    for place, (size, fits) in _sizes_of(vocabulary, passages, whole, changed).items():
+        if fits and size >= sizes[place][0] - _POINT:
+            yield place, whole[place]
+
+
+def _sizes_of(
+    vocabulary: Vocabulary,
+    passages: Sequence[Passage],
+    words: "Sequence[_Words] | Mapping[int, _Words]",
+    places: Sequence[int],
+) -> dict[int, tuple[float, bool]]:
+    """At which size each of those passages is written, and whether it fits at all."""
+    return {
+        place: (float(layout.sizes[row]), bool(layout.fits[row]))
+        for group, layout in _in_groups(vocabulary, passages, words, places)
+        for row, place in enumerate(group)
+    }
+
+
+def _in_groups(
+    vocabulary: Vocabulary,
+    passages: Sequence[Passage],
+    words: "Sequence[_Words] | Mapping[int, _Words]",
+    places: Sequence[int],
+) -> Iterator[tuple[list[int], Layout]]:
     groups: list[list[int]] = []
-    for place in order:
-        width = max(1, len(words[place][0]))
+    for place in sorted(places, key=lambda place: len(words[place].numbers)):
+        width = max(1, len(words[place].numbers))
         if not groups or (len(groups[-1]) + 1) * width > _CELLS_AT_ONCE:
             groups.append([])
         groups[-1].append(place)
-    return [
-        (group, _lay_out(vocabulary, [passages[p] for p in group], [words[p] for p in group]))
-        for group in groups
-    ]
+    for group in groups:
+        yield group, _lay_out(vocabulary, [passages[p] for p in group], [words[p] for p in group])
 
 
 def does_not_fit(layout: Layout, row: int, title: str) -> DoesNotFit:
@@ -129,53 +184,88 @@ def does_not_fit(layout: Layout, row: int, title: str) -> DoesNotFit:
     )
 
 
-def _words_of(vocabulary: Vocabulary, passage: Passage) -> tuple[list[int], dict[int, int]]:
-    """The passage's words, and before which of them how many lines end."""
-    words: list[int] = []
-    breaks: dict[int, int] = {}
+class _Words(NamedTuple):
+    """A passage's words; before which of them how many lines end; which go on with the word before them."""
+
+    numbers: list[int]
+    breaks: dict[int, int]
+    joined: list[int]
+
+
+def _words_of(vocabulary: Vocabulary, passage: Passage, size: float) -> _Words:
+    """The passage's words, those in parts that are too long for a line at that size."""
+    words = _Words([], {}, [])
     ended = 0
-    width = passage.box.width / passage.sizes.smallest - _MARGINS
+    width, least = (passage.box.width / points - _MARGINS for points in (size, passage.sizes.smallest))
     for line in passage.text.strip().splitlines():
-        found = vocabulary.numbers(line.split())
+        found, joined = vocabulary.numbers(line.split()), list[int]()
         if vocabulary.widest > width:
-            found = _without_long_words(vocabulary, found, width)
+            found, joined = break_long_words(vocabulary, found, width, least)
         if found:
-            if words:
-                breaks[len(words)] = ended
-            words += found
+            if words.numbers:
+                words.breaks[len(words.numbers)] = ended
+            words.joined.extend(len(words.numbers) + place for place in joined)
+            words.numbers.extend(found)
             ended = 0
         ended += 1
-    return words, breaks
-
-
-def _without_long_words(vocabulary: Vocabulary, words: list[int], width: float) -> list[int]:
-    """A word that is wider than a line of the smallest letters is broken; others never are."""
-    parts: list[int] = []
-    for word in words:
-        parts += vocabulary.parts_of(word, width) if vocabulary.extent(word) > width else [word]
-    return parts
+    return words
 
 
 _MARGINS = 2 * LEAN + MARGIN
 
 
-def _lay_out(
-    vocabulary: Vocabulary, passages: Sequence[Passage], found: Sequence[tuple[list[int], dict[int, int]]]
-) -> Layout:
-    lengths = np.array([len(words) for words, _ in found], np.int64)
-    columns = int(lengths.max(initial=0))
-    is_there = np.arange(columns) < lengths[:, None]
-    words = np.full(is_there.shape, -1, np.int64)
-    words[is_there] = np.fromiter(chain.from_iterable(row for row, _ in found), np.int64, lengths.sum())
-    breaks = np.zeros(is_there.shape, np.int64)
-    for row, (_, ended) in enumerate(found):
-        for column, count in ended.items():
+def _lay_out(vocabulary: Vocabulary, passages: Sequence[Passage], found: Sequence[_Words]) -> Layout:
+    words, lengths = _table([own.numbers for own in found], -1)
+    breaks = np.zeros(words.shape, np.int64)
+    joined = np.zeros(words.shape, np.bool_)
+    for row, own in enumerate(found):
+        for column, count in own.breaks.items():
             breaks[row, column] = count
-    measures = vocabulary.measures(words)
+        joined[row, own.joined] = True
     leading = vocabulary.hand.style.leading * vocabulary.hand.style.scale
-    fitter = _Fitter(passages, measures, breaks, leading, vocabulary.gap)
+    fitter = _Fitter(passages, vocabulary.measures(words), breaks, joined, leading, vocabulary.gap)
     sizes, lines, fits = fitter.largest()
+    if joined.any():
+        words, lines, lengths = _rejoined(vocabulary, words, lines, lengths, joined)
+    measures = vocabulary.measures(words)
     return Layout(passages, measures, words, lengths, lines, sizes, fits, leading, vocabulary.gap)
+
+
+def _table(rows: Sequence[list[int]], empty: int) -> tuple[Integers, Integers]:
+    """The rows as one array, filled up on their right; and their lengths."""
+    lengths = np.array([len(row) for row in rows], np.int64)
+    is_there = np.arange(int(lengths.max(initial=0))) < lengths[:, None]
+    table = np.full(is_there.shape, empty, np.int64)
+    table[is_there] = np.fromiter(chain.from_iterable(rows), np.int64, lengths.sum())
+    return table, lengths
+
+
+def _rejoined(
+    vocabulary: Vocabulary, words: Integers, lines: Integers, lengths: Integers, joined: Flags
+) -> tuple[Integers, Integers, Integers]:
+    """Parts of a word that share a line are written in one go."""
+    goes_on = joined.copy()
+    goes_on[:, 1:] &= lines[:, 1:] == lines[:, :-1]
+    own_words: list[list[int]] = []
+    own_lines: list[list[int]] = []
+    for row, length in enumerate(lengths.tolist()):
+        numbers, places = words[row, :length].tolist(), lines[row, :length].tolist()
+        if goes_on[row].any():
+            starts = np.flatnonzero(~goes_on[row, :length]).tolist()
+            stops = [*starts[1:], length]
+            numbers = [
+                numbers[start]
+                if stop == start + 1
+                else vocabulary.numbers(["".join(map(vocabulary.text, numbers[start:stop]))])[0]
+                for start, stop in zip(starts, stops, strict=True)
+            ]
+            places = [places[start] for start in starts]
+        own_words.append(numbers)
+        own_lines.append(places)
+    table, lengths = _table(own_words, -1)
+    # Past its end a passage stays on its last line, as the fitter leaves it.
+    filled = [own + (own[-1:] or [0]) * (table.shape[1] - len(own)) for own in own_lines]
+    return table, np.array(filled, np.int64).reshape(table.shape), lengths
 
 
 class _Fitter:
@@ -186,6 +276,7 @@ class _Fitter:
         passages: Sequence[Passage],
         measures: Numbers,
         breaks: Integers,
+        joined: Flags,
         leading: float,
         gap: float,
     ) -> None:
@@ -196,7 +287,8 @@ class _Fitter:
         self._reach = measures[:, :, 3:].max(axis=1, initial=0.0).sum(axis=1) + 2 * WANDER
         # Columns one after the other in memory, as the walk along the lines reads them.
         advance, before, behind = (np.ascontiguousarray(measures[:, :, k].T) for k in range(3))
-        self._steps = np.where(advance > 0, advance + gap + overhang(before), 0.0)
+        between = np.where(joined.T, 0.0, gap + overhang(before))
+        self._steps = np.where(advance > 0, advance + between, 0.0)
         self._firsts = before + advance
         self._rights = behind
         self._breaks = np.ascontiguousarray(breaks.T)

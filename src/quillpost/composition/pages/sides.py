@@ -22,7 +22,8 @@ class Side:
 
     `art` says which picture lies under everything, "front" or "background", and `art_area`
     where, with its bleed. In the `ink_free` zones there is no art, and nothing prints but the
-    addresses and the barcode. On a `handwritten` side the addresses are in the hand. `panel`
+    addresses and the barcode. A message that does not fill its box lies in its `center`, or
+    begins at the `top`. On a `handwritten` side the addresses are in the hand. `panel`
     is the part of a folded sheet that a preview shows; without one it shows the whole trim.
     An envelope may have `windows`; `insert` is then the size of the folded sheet inside it.
     """
@@ -34,6 +35,7 @@ class Side:
     art_area: Box | None = None
     message: Box | None = None
     message_above_qr: Box | None = None
+    message_align: str = "center"
     divider: Box | None = None
     return_address: Box | None = None
     indicia: Box | None = None

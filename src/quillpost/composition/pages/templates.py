@@ -29,12 +29,22 @@ _BOXES = frozenset(
         "panel",
     }
 )
-_SIDE_KEYS = _BOXES | {"size", "bleed", "art", "ink_free", "handwritten", "windows", "insert"}
+_SIDE_KEYS = _BOXES | {
+    "size",
+    "bleed",
+    "art",
+    "ink_free",
+    "handwritten",
+    "message_align",
+    "windows",
+    "insert",
+}
 _PIECE_KEYS = ("title", "product", "stock", "previews")
 _MAY_BE_LEFT_OUT = frozenset(
     {"art", "art_area", "message_above_qr", "divider", "return_address", "indicia", "barcode", "opt_out"}
 )
 _ART = ("front", "background")
+_ALIGNS = ("center", "top")
 _LARGEST_SHEET, _MOST_BLEED = 15.0, 0.5
 
 # Letters print these only when they are needed, and envelopes apart from the sheets.
@@ -165,6 +175,8 @@ def _problem(key: str, value: object) -> str | None:
         return f"bleed must be from 0 to {_MOST_BLEED:g} in."
     if key == "art" and value not in _ART:
         return 'art must be "front" or "background".'
+    if key == "message_align" and value not in _ALIGNS:
+        return 'message_align must be "center" or "top".'
     if key == "handwritten" and not isinstance(value, bool):
         return "handwritten must be true or false."
     return None
@@ -222,6 +234,7 @@ def _side(name: str, values: _Table) -> Side:
         art=art,
         ink_free=tuple(_box(zone) for zone in (*values.get("ink_free", ()), *values.get("windows", ()))),
         handwritten=values.get("handwritten", False),
+        message_align=values.get("message_align", _ALIGNS[0]),
         windows=tuple(_box(window) for window in values.get("windows", ())),
         insert=_points(values["insert"]) if "insert" in values else None,
         **boxes,

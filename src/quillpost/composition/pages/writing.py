@@ -19,6 +19,9 @@ _FARTHEST = 16 * 72 * _GRID
 _TILT = 0.002
 _SHADE = 0.036
 
+# Of the room that a short note leaves: how much is on its left, and how much above it.
+_AMID, _EYE_LEVEL = 0.5, 0.45
+
 Tokens = npt.NDArray[Any]
 
 
@@ -61,9 +64,10 @@ def _place(layout: Layout, noise: Unevenness, is_even: Sequence[bool]) -> _Place
     advance, left, right, bottom, top = (layout.measures[:, :, k] * scale for k in range(5))
     along = _along_the_line(layout, noise, advance, left, right) * size
     lefts, rights, bottoms, tops = edges(layout.passages)[:, :, None]
+    aside, down = _off_the_corner(layout, along + (advance + right) * size)
 
     highest = layout.measures[:, :, 4].max(axis=1, initial=0.0)[:, None]
-    baseline = tops - (highest + WANDER + layout.lines * layout.leading) * size
+    baseline = tops - down - (highest + WANDER + layout.lines * layout.leading) * size
     slope = np.take_along_axis(noise.slopes, layout.lines, 1)
     restless = np.take_along_axis(noise.rises, layout.lines, 1) + noise.jitters
     restless += waves(along, layout.lines, noise, is_even)
@@ -72,9 +76,32 @@ def _place(layout: Layout, noise: Unevenness, is_even: Sequence[bool]) -> _Place
     lean = noise.tilts * _TILT * advance
     up = np.minimum(up, tops - (top + np.maximum(lean, 0)) * size)
     up = np.maximum(up, bottoms + (bottom + np.maximum(-lean, 0)) * size)
-    across = np.minimum(lefts + along, rights - (advance + right + LEAN) * size)
+    across = np.minimum(lefts + aside + along, rights - (advance + right + LEAN) * size)
     across = np.maximum(across, lefts + (left + LEAN) * size)
     return _Placed(_on_grid(across), _on_grid(up))
+
+
+def _off_the_corner(layout: Layout, ends: Numbers) -> tuple[Numbers, Numbers]:
+    """How far right and down each centered passage lies of the upper left corner; `ends` are its words'.
+
+    Its lines stay flush left: as a whole they lie in the middle between left and right, and a little above
+    the middle between top and bottom, where the eye looks for it. What nearly fills its box stays there.
+    """
+    size = layout.sizes[:, None]
+    if not any(passage.is_centered for passage in layout.passages) or not ends.shape[1]:
+        return np.zeros_like(size), np.zeros_like(size)
+    is_centered = np.array([[passage.is_centered] for passage in layout.passages])
+    left, right, bottom, top = edges(layout.passages)[:, :, None]
+    widest = np.where(layout.words >= 0, ends, 0.0).max(axis=1, keepdims=True)
+    beside = right - left - widest
+    below = top - bottom - layout.heights[:, None]
+    share = _share_of(below, layout.leading * size) * is_centered
+    return _AMID * beside * share * _share_of(beside, size), _EYE_LEVEL * below * share
+
+
+def _share_of(spare: Numbers, little: Numbers) -> Numbers:
+    """How much of the spare room counts: none where it is little, all where it is twice that."""
+    return np.clip(spare / little - 1, 0.0, 1.0)
 
 
 def _along_the_line(
