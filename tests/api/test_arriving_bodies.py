@@ -15,6 +15,7 @@ from traces import FORM, JSON, logged, traces
 
 from makers import Account, Build, Clock, carry_on, person
 from quillpost.api import arrival
+from quillpost.api.admission import PLACES, Admission
 from quillpost.api.gate import Gate
 from quillpost.database.tables import idempotency_keys
 from quillpost.kit.metrics import REGISTRY
@@ -122,7 +123,7 @@ def test_large_bodies_have_a_bound_together_and_small_ones_always_pass(owner: Ac
     small: list[Message] = [{"type": "http.request", "body": b"x" * arrival.SMALL}]
 
     async def crowd() -> tuple[Answer, Answer, Answer]:
-        gate = Gate(answering, parts)
+        gate = Gate(answering, parts, Admission(share=PLACES, patience=30))
         async with _trickling(gate, owner, arrival.MOST):
             refused, passed = await _called(gate, owner, large), await _called(gate, owner, small)
         return refused, passed, await _called(gate, owner, large)
@@ -145,7 +146,7 @@ def test_a_body_counts_until_its_request_is_done_with(owner: Account, build: Bui
             await may_end.wait()
             await answering(scope, receive, send)
 
-        gate = Gate(working, parts)
+        gate = Gate(working, parts, Admission(share=PLACES, patience=30))
         async with asyncio.TaskGroup() as others:
             for _ in range(arrival.MOST):
                 others.create_task(_called(gate, owner, whole))

@@ -60,7 +60,7 @@ class Gate:
         if scope["type"] != "http" or scope["path"] in FREE:
             await self._app(scope, receive, send)
             return
-        passage = Passage(self._admission, self._identities.whose(scope), scope, receive)
+        passage = Passage(self._admission, self._identities.whose(scope), receive)
         try:
             if _is_guarded(scope["path"]):
                 await self._call(scope, passage, send)

@@ -5,27 +5,26 @@ import asyncio
 from collections import deque
 from collections.abc import Hashable
 
-from starlette.datastructures import Headers
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Message, Receive, Send
 
 from quillpost.api.admission import Admission
 from quillpost.api.arrival import HungUp
 
 
 class Passage:
-    def __init__(self, admission: Admission, whose: Hashable, scope: Scope, receive: Receive) -> None:
+    def __init__(self, admission: Admission, whose: Hashable, receive: Receive) -> None:
         self._place = admission.place(whose)
         self._receive = receive
         self._come: deque[Message] = deque()
         """What came while we listened whether the caller is still there."""
-        self._awaits_body = _has_body(Headers(scope=scope))
+        self._awaits_body = True
 
     async def enter(self) -> None:
         """Raises `Overloaded` where it takes too long, and `HungUp` when the caller has."""
         if self._place.enter_at_once():
             return
         listening = asyncio.ensure_future(self._until_gone())
-        listening.add_done_callback(lambda _: self._place.give_up(HungUp()))
+        listening.add_done_callback(self._note_end)
         try:
             await self._place.enter()
         finally:
@@ -44,15 +43,17 @@ class Passage:
         if not self._awaits_body:
             return await self._next()
         message = await self._awaited()
-        if message["type"] == "http.disconnect" or not message.get("more_body"):
+        if not message.get("more_body"):
             self._awaits_body = False
-            await self.enter()
+            if message["type"] != "http.disconnect":
+                await self.enter()
         return message
 
     def sending(self, send: Send) -> Send:
         """All is done when the answer begins: whoever reads slowly keeps nobody else out."""
 
         async def send_outside(message: Message) -> None:
+            self._awaits_body = False
             self.leave()
             await send(message)
 
@@ -68,19 +69,21 @@ class Passage:
         finally:
             piece.cancel()
 
+    def _note_end(self, listening: asyncio.Future[None]) -> None:
+        if not listening.cancelled() and listening.exception() is None:
+            self._place.give_up(HungUp())
+
     async def _next(self) -> Message:
         return self._come.popleft() if self._come else await self._receive()
 
     async def _until_gone(self) -> None:
         """Returns when the caller hangs up. Who still sends a body is not read any further, and so it cannot
         be told: that is found out when its turn has come."""
-        while not self._come or not self._come[-1].get("more_body"):
-            message = await self._receive()
-            self._come.append(message)
-            if message["type"] == "http.disconnect":
-                return
-        await asyncio.Event().wait()
-
-
-def _has_body(headers: Headers) -> bool:
-    return "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
+        if not self._come:
+            self._come.append(await self._receive())
+        last = self._come[-1]
+        if last["type"] == "http.request" and not last.get("more_body"):
+            last = await self._receive()
+            self._come.append(last)
+        if last["type"] != "http.disconnect":
+            await asyncio.Event().wait()
