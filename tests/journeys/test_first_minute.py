@@ -132,7 +132,8 @@ def test_from_an_empty_home_to_a_delivered_postcard_and_through_a_crash(
     second_order = newcomer.send_written(a_postcard(METADATA))
     until(lambda: newcomer.is_fulfilled(first_order), what="the first order fulfilled")
     until(lambda: newcomer.is_fulfilled(second_order), what="the second order fulfilled")
-    until(lambda: len(receiver.at("/first")) >= 22, what="all events of two orders")
+    all_events = 2 * (len(ORDER_CHAIN) + len(ITEM_CHAIN))
+    until(lambda: len(receiver.at("/first")) >= all_events, what="all events of two orders")
 
     events = receiver.at("/first")
     assert_verified(events, subscription["secret"])
