@@ -3,11 +3,13 @@
 import statistics
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any
 
 from benchmarks.fulfil.office import Office, open_office
 from benchmarks.harness import machine
 from benchmarks.hostile.bodies import Case, Sent, hostile_bodies
+from benchmarks.hostile.file_cases import file_cases
 from benchmarks.hostile.neighbor import LIGHT, Caller, median_latency, sending
 from benchmarks.hostile.usage import Tree, parent_of
 from quillpost.accounts import service as accounts
@@ -21,9 +23,12 @@ FLOOR = 0.02
 
 
 def run() -> dict[str, Any]:
-    with open_office() as office, office.serving() as process:
-        hook, list_id = _hook(office)
-        rows = measured(office, process, hostile_bodies(hook, list_id))
+    with open_office() as office:
+        office.more_settings["QUILLPOST_ALLOW_PRIVATE_URLS"] = "true"  # files are served by this machine
+        with office.serving() as process:
+            hook, list_id = _hook(office)
+            with file_cases() as files:
+                rows = measured(office, process, chain(hostile_bodies(hook, list_id), files))
     return {
         "name": "hostile",
         "unit": "processor time of the server and its PostgreSQL, and another account's median latency at"
@@ -42,7 +47,6 @@ def run() -> dict[str, Any]:
 
 
 def measured(office: Office, process: int, cases: Iterable[Case]) -> list[dict[str, Any]]:
-    """Whoever has more cases, such as of files, measures them by the same."""
     tree = Tree(process, parent_of(int(office.one("select pg_backend_pid()"))))
     with _callers(office) as (heavy, light):
         heavy.send(Sent("/api/v2/mailing-lists", "application/json", b'{"description": "Warm"}'))
