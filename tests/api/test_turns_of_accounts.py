@@ -262,3 +262,23 @@ def test_the_answer_to_whoever_looks_after_us_takes_no_place(parts: Parts) -> No
         await busy.done()
 
     tell(story)
+
+
+def test_somebody_who_is_signed_in_waits_longer_than_a_program(parts: Parts) -> None:
+    cookie = ("cookie", "quillpost_session=somebody")
+
+    async def story() -> None:
+        house = House(parts, patience=0.5, share=1)
+        house.state = {"account_id": 7}
+        await Call(house, "/orders", cookie).done()
+        busy = [Call(house, "/slow", cookie), Call(house, "/slow")]
+        await until(lambda: len(house.visits) == 3)
+        person, program = Call(house, "/compose", cookie), Call(house, "/hooks/lists/key")
+        assert (await program.done()).status == 503
+        assert house.admission.waiting(("account", 7)) == 1
+        house.is_open.set()
+        assert (await person.done()).status == 200
+        for call in busy:
+            await call.done()
+
+    tell(story)

@@ -113,9 +113,9 @@ class Admission:
         self._overdue: deque[_Waiter] = deque()
         self._next_refusal: asyncio.TimerHandle | None = None
 
-    def place(self, whose: Hashable) -> Place:
-        """For a request that is to enter."""
-        return Place(self, whose, self._patience)
+    def place(self, whose: Hashable, *, patience: float = 1) -> Place:
+        """For a request that is to enter; some wait so many times as long as others."""
+        return Place(self, whose, self._patience * patience)
 
     def inside(self, whose: Hashable) -> int:
         return self._inside[whose]

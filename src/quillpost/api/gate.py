@@ -15,7 +15,7 @@ from quillpost.accounts.rules import Allowance
 from quillpost.api.admission import Admission
 from quillpost.api.arrival import MOST, Grow, Held, HungUp, whole_body
 from quillpost.api.errors import WrongBody, response_for
-from quillpost.api.identities import Identities, account_line, address_of, bearer
+from quillpost.api.identities import Identities, account_line, address_of, bearer, is_account
 from quillpost.api.leaks import InAddress
 from quillpost.api.passage import Passage
 from quillpost.api.route import PREFIX
@@ -24,6 +24,10 @@ from quillpost.kit.errors import Overloaded, QuillpostError, Throttled, Unauthen
 from quillpost.parts import Parts
 
 Refuse = Callable[[Request, Exception], Awaitable[Response]]
+
+PATIENCE_OF_PEOPLE = 10
+"""Times as long as programs, which try again by themselves: to somebody who has clicked, a slow page is
+better than one that says no."""
 
 FREE = frozenset({"/health"})
 """Answered however busy we are: whoever looks after us asks here."""
@@ -60,9 +64,12 @@ class Gate:
         if scope["type"] != "http" or scope["path"] in FREE:
             await self._app(scope, receive, send)
             return
-        passage = Passage(self._admission, self._identities.whose(scope), receive)
+        whose, is_call = self._identities.whose(scope), _is_guarded(scope["path"])
+        is_signed_in = not is_call and is_account(whose)
+        patience = PATIENCE_OF_PEOPLE if is_signed_in else 1
+        passage = Passage(self._admission, whose, receive, patience=patience)
         try:
-            if _is_guarded(scope["path"]):
+            if is_call:
                 await self._call(scope, passage, send)
             else:
                 await self._visit(scope, passage, send)

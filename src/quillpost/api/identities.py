@@ -59,6 +59,11 @@ def account_line(account: int) -> Hashable:
     return "account", account
 
 
+def is_account(whose: Hashable) -> bool:
+    """Not just somebody's network address."""
+    return isinstance(whose, tuple) and whose[0] == "account"
+
+
 def address_of(scope: Scope) -> str:
     return str(scope["client"][0]) if scope.get("client") else "unknown"
 

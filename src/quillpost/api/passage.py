@@ -12,8 +12,10 @@ from quillpost.api.arrival import HungUp
 
 
 class Passage:
-    def __init__(self, admission: Admission, whose: Hashable, receive: Receive) -> None:
-        self._place = admission.place(whose)
+    def __init__(
+        self, admission: Admission, whose: Hashable, receive: Receive, *, patience: float = 1
+    ) -> None:
+        self._place = admission.place(whose, patience=patience)
         self._receive = receive
         self._come: deque[Message] = deque()
         """What came while we listened whether the caller is still there."""
