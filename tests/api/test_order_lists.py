@@ -102,17 +102,19 @@ def test_the_page_size_is_clamped_above_and_refused_below(owner: Account, name: 
         ("100", 100),
         ("101", 100),
         ("1000000000", 100),
+        ("1e9", 100),
+        ("7.0", 7),
         ("9" * 5_000, 100),
         ("", 25),
     ):
         assert owner.get(f"/orders/list?{name}={given}").json()["meta"]["per_page"] == taken
-    for given in ("0", "-1", "abc", "1e9", "1.5", "%2B5", "٣", "00", "%00"):
+    for given in ("0", "-1", "abc", "1e-1", "1.5", "%2B5", "٣", "00", "%00"):
         refused = owner.get(f"/orders/list?{name}={given}")
         assert refused.status_code == 422, given
         assert list(refused.json()["errors"]) == [name]
 
 
-@pytest.mark.parametrize("given", ["0", "-1", "abc", "1.0"])
+@pytest.mark.parametrize("given", ["0", "-1", "abc", "1.5"])
 def test_a_page_that_is_no_number_is_refused(owner: Account, given: str) -> None:
     refused = owner.get(f"/orders/list?page={given}")
     assert (refused.status_code, list(refused.json()["errors"])) == (422, ["page"])

@@ -148,7 +148,7 @@ def test_a_templates_landing_page_and_background_are_used(
         ({"giftcard_amount": 0}, "giftcard_amount", f"Brindlewick Coffee card of 0 cents. {AMOUNTS}"),
         ({"giftcard_amount": -1}, "giftcard_amount", f"Brindlewick Coffee card of -1 cents. {AMOUNTS}"),
         ({"giftcard_amount": 10**30}, "giftcard_amount", f"card of {10**30} cents. {AMOUNTS}"),
-        ({"giftcard_amount": 25.0}, "giftcard_amount", "integer"),
+        ({"giftcard_amount": 25.5}, "giftcard_amount", "integer"),
         (
             {"giftcard_amount": None, "giftcard_amount_in_cents": VALUE},
             "giftcard_amount_in_cents",

@@ -96,7 +96,7 @@ WRONG_TYPES: dict[str, list[Any]] = {
     "handwriting_realism": ["true", 0],
     "font_size": ["huge", 12],
     "qrcode_url": [5, ["https://example.com"]],
-    "sub_account_id": ["x", "", "-1", -1, 0, 1.5, 1.0, BIG, DIGITS, 2**63, True, [1], {}],
+    "sub_account_id": ["x", "", "-1", -1, 0, 1.5, BIG, DIGITS, 2**63, True, [1], {}],
     "notification_emails": [5, {"a": 1}, [5], ["nobody"], "nobody", ["+1@sms"], ["a@b.co\u0000"]],
     "return_name": [5, []],
     "return_address": [5],

@@ -38,6 +38,11 @@ def both(one: Json, other: Json) -> Json:
     }
 
 
+def all_of(*requirements: Json) -> Json:
+    """What is added to the schema of a body: its own fields stay what it is described by."""
+    return {"allOf": list(requirements)}
+
+
 def one_of_texts(*names: str) -> Json:
     """At least one of these texts must say something."""
-    return any_of([has(**{name: SAYS_SOMETHING}) for name in names])
+    return all_of(any_of([has(**{name: SAYS_SOMETHING}) for name in names]))

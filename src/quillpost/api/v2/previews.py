@@ -13,6 +13,7 @@ from quillpost.api.bodies import Body, Text, read_body
 from quillpost.api.docs import BODY_ERRORS, errors
 from quillpost.api.needs import OneUnit, Parts, Unit
 from quillpost.api.read_requests import ReadRequest
+from quillpost.api.requirements import one_of_texts
 from quillpost.api.route import PREFIX, V2Route
 from quillpost.api.v2.schemas.send import PreviewResponse
 from quillpost.api.v2.send import OFFERS, MaySend, Offer, operation_word
@@ -49,7 +50,13 @@ NO_TYPE = f"Name the piece to show: {', '.join(BY_NAME)}."
 class AnyPreview(Body):
     """`type`, and the body of `POST /send/{piece}`; without an audience a sample recipient stands in."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE], "additionalProperties": True})
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [EXAMPLE],
+            "additionalProperties": True,
+            **one_of_texts("type", "piece"),
+        }
+    )
 
     rows: ClassVar[str | None] = "recipients"
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, AliasChoices, ConfigDict, Field
 
 from quillpost.api.bodies import DIGITS, Body, Id, Switch, Text, ignored_in_rows, said
-from quillpost.api.requirements import ID, SOME, any_of, has
+from quillpost.api.requirements import ID, SOME, all_of, any_of, has
 from quillpost.api.rows import STOPS_EARLY
 from quillpost.api.v2.verdicts import Reason
 from quillpost.fulfilment.marking import MOST_PIECES, Pieces, Spoiled
@@ -78,7 +78,7 @@ class Reprint(Body):
     model_config = ConfigDict(
         json_schema_extra={
             "examples": [{"from": 120, "to": 180, "reason": "The sheets were cut askew."}],
-            **any_of([has(positions=SOME), has(item_ids=SOME), has(**{"from": ID, "to": ID})]),
+            **all_of(any_of([has(positions=SOME), has(item_ids=SOME), has(**{"from": ID, "to": ID})])),
         }
     )
 
