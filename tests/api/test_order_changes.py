@@ -109,7 +109,7 @@ def test_a_changed_message_must_fit_for_everyone(owner: Account, parts: Parts) -
     number = make_list(owner, [person(custom1="word " * 58)])
     order = owner.send(mailing_list_ids=[number], recipients=people(1)).json()["id"]
     do_due_jobs(parts)
-    refused = owner.put(f"/orders/{order}", {"message": "%CUSTOM1%" + " and so on" * 70})
+    refused = owner.put(f"/orders/{order}", {"message": "%CUSTOM1%" + " and so on" * 60})
     assert "longest values on the lists" in refused.json()["errors"]["message"][0]
 
 
