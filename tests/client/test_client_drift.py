@@ -23,7 +23,6 @@ OTHER_WAYS = {
     ("DELETE", "/orders/{}/cancel"),
     ("PATCH", "/order-items/{}/invalidate-giftcard"),
     ("GET", "/order-items"),
-    ("POST", "/preview"),
     *(("GET", f"/stored_send/{piece}/{{}}") for piece in PIECES),
 }
 # `preview` is a method of its own.

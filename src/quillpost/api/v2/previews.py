@@ -4,18 +4,14 @@ from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 from fastapi import APIRouter, Depends, Response
-from pydantic import AliasChoices, ConfigDict, Field
-from pydantic.config import JsonDict
+from pydantic import AliasChoices, Field
 
 from quillpost.accounts.rules import Caller
 from quillpost.api.answers import name_ignored
 from quillpost.api.bodies import Body, Text, read_body
-from quillpost.api.docs import BODY_ERRORS, errors
 from quillpost.api.needs import OneUnit, Parts, Unit
 from quillpost.api.read_requests import ReadRequest
-from quillpost.api.requirements import one_of_texts
 from quillpost.api.route import PREFIX, V2Route
-from quillpost.api.v2.schemas.send import PreviewResponse
 from quillpost.api.v2.send import OFFERS, MaySend, Offer, operation_word
 from quillpost.api.v2.send_body import SendBody
 from quillpost.api.v2.sending import draft_of, show
@@ -25,8 +21,6 @@ from quillpost.orders.pieces import FAMILIES, POSTCARD
 from quillpost.parts import Parts as ServiceParts
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Send"])
-
-EXAMPLE: JsonDict = {"type": "postcard6x9", "message": "Hi %FIRST_NAME%, thank you for stopping by!"}
 
 
 class Shown(NamedTuple):
@@ -50,22 +44,12 @@ NO_TYPE = f"Name the piece to show: {', '.join(BY_NAME)}."
 class AnyPreview(Body):
     """`type`, and the body of `POST /send/{piece}`; without an audience a sample recipient stands in."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [EXAMPLE],
-            "additionalProperties": True,
-            **one_of_texts("type", "piece"),
-        }
-    )
-
     rows: ClassVar[str | None] = "recipients"
 
     type: Text | None = Field(
         None,
         validation_alias=AliasChoices("type", "piece"),
         max_length=40,
-        description=f"The piece to show: {', '.join(BY_NAME)}.",
-        json_schema_extra={"examples": ["postcard"]},
     )
 
     @classmethod
@@ -87,16 +71,10 @@ def _shown(name: str | None) -> Shown | None:
     return BY_NAME.get((name or "").strip().lower())
 
 
-@router.post(
-    "/preview",
-    response_model=PreviewResponse,
-    responses=errors(*BODY_ERRORS),
-    summary="See how a piece would look",
-)
+@router.post("/preview", include_in_schema=False)
 def preview(request: ReadRequest, body: AnyPreview, who: MaySend, parts: Parts, unit: OneUnit) -> Response:
-    """A send with `preview` = true: PNG links, and no order. `type` names the piece, and the rest is the body
-    of its send; without an audience it is drawn for a sample recipient. Also at `/preview/{piece}`, without
-    `type`."""
+    """A send with `preview` = true, and not described apart from it. `type` names the piece, and the rest is
+    the body of its send; without an audience it is drawn for a sample recipient."""
     shown = _shown(body.type)
     if shown is None:
         raise Invalid({"type": [NO_TYPE]})

@@ -155,7 +155,8 @@ def _offer(offer: Offer) -> None:
             responses=errors(402, *BODY_ERRORS),
             summary=f"Send {title}",
             description=f"Send {title} to everyone in the audience, or with `preview` = true see how it will"
-            f" look.{also('send', piece)}",
+            f" look.{also('send', piece)} At `/preview/{piece.paths[0]}` it is a preview, for a sample"
+            " recipient where no audience is given.",
             include_in_schema=described,
         )(send)
         router.post(
