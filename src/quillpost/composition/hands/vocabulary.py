@@ -48,6 +48,7 @@ class Vocabulary:
         """Letters that were shown in another face, by its font."""
         self._numbers = _Numbers(self._learn)
         self._spellings: list[Spelling] = []
+        self._extents: list[float] = []
         self._scale = hand.style.scale
         self._tables = _Tables(self._scale)
         space = hand.prepared.number(hand.prepared.letters[" "], hand.prepared.takes)
@@ -75,7 +76,12 @@ class Vocabulary:
 
     def extent(self, number: int) -> float:
         """How much of a line the word's ink and advance take up."""
-        return self._spellings[number].extent * self.hand.style.scale
+        return self._extents[number]
+
+    def wider(self, numbers: Sequence[int], width: float) -> list[int]:
+        """The places of those words that take up more of a line than that."""
+        extents = self._extents
+        return [place for place, number in enumerate(numbers) if extents[number] > width]
 
     def parts_of(self, number: int, width: float) -> list[int]:
         """The word in parts no wider than that, each as long as can be; a single letter always is one."""
@@ -168,6 +174,7 @@ class Vocabulary:
         spelling = self.hand.spell(text)
         self._spellings.append(spelling)
         extent = spelling.extent * self._scale
+        self._extents.append(extent)
         if extent > self.widest:
             self.widest = extent
         return len(self._spellings) - 1

@@ -149,7 +149,7 @@ def _sizes_of(
     """At which size each of those passages is written, and whether it fits at all."""
     return {
         place: (float(layout.sizes[row]), bool(layout.fits[row]))
-        for group, layout in _in_groups(vocabulary, passages, words, places)
+        for group, layout in _in_groups(vocabulary, passages, words, places, rejoins=False)
         for row, place in enumerate(group)
     }
 
@@ -159,7 +159,10 @@ def _in_groups(
     passages: Sequence[Passage],
     words: "Sequence[_Words] | Mapping[int, _Words]",
     places: Sequence[int],
+    *,
+    rejoins: bool = True,
 ) -> Iterator[tuple[list[int], Layout]]:
+    """The passages laid out together that are about as long; parts of words stay apart unless it rejoins."""
     groups: list[list[int]] = []
     for place in sorted(places, key=lambda place: len(words[place].numbers)):
         width = max(1, len(words[place].numbers))
@@ -167,7 +170,8 @@ def _in_groups(
             groups.append([])
         groups[-1].append(place)
     for group in groups:
-        yield group, _lay_out(vocabulary, [passages[p] for p in group], [words[p] for p in group])
+        some = [passages[p] for p in group]
+        yield group, _lay_out(vocabulary, some, [words[p] for p in group], rejoins=rejoins)
 
 
 def does_not_fit(layout: Layout, row: int, title: str) -> DoesNotFit:
@@ -214,7 +218,9 @@ def _words_of(vocabulary: Vocabulary, passage: Passage, size: float) -> _Words:
 _MARGINS = 2 * LEAN + MARGIN
 
 
-def _lay_out(vocabulary: Vocabulary, passages: Sequence[Passage], found: Sequence[_Words]) -> Layout:
+def _lay_out(
+    vocabulary: Vocabulary, passages: Sequence[Passage], found: Sequence[_Words], *, rejoins: bool
+) -> Layout:
     words, lengths = _table([own.numbers for own in found], -1)
     breaks = np.zeros(words.shape, np.int64)
     joined = np.zeros(words.shape, np.bool_)
@@ -223,11 +229,12 @@ def _lay_out(vocabulary: Vocabulary, passages: Sequence[Passage], found: Sequenc
             breaks[row, column] = count
         joined[row, own.joined] = True
     leading = vocabulary.hand.style.leading * vocabulary.hand.style.scale
-    fitter = _Fitter(passages, vocabulary.measures(words), breaks, joined, leading, vocabulary.gap)
-    sizes, lines, fits = fitter.largest()
-    if joined.any():
-        words, lines, lengths = _rejoined(vocabulary, words, lines, lengths, joined)
     measures = vocabulary.measures(words)
+    fitter = _Fitter(passages, measures, breaks, joined, leading, vocabulary.gap)
+    sizes, lines, fits = fitter.largest()
+    if rejoins and joined.any():
+        words, lines, lengths = _rejoined(vocabulary, words, lines, lengths, joined)
+        measures = vocabulary.measures(words)
     return Layout(passages, measures, words, lengths, lines, sizes, fits, leading, vocabulary.gap)
 
 
@@ -246,22 +253,17 @@ def _rejoined(
     """Parts of a word that share a line are written in one go."""
     goes_on = joined.copy()
     goes_on[:, 1:] &= lines[:, 1:] == lines[:, :-1]
-    own_words: list[list[int]] = []
-    own_lines: list[list[int]] = []
-    for row, length in enumerate(lengths.tolist()):
-        numbers, places = words[row, :length].tolist(), lines[row, :length].tolist()
-        if goes_on[row].any():
-            starts = np.flatnonzero(~goes_on[row, :length]).tolist()
-            stops = [*starts[1:], length]
-            numbers = [
-                numbers[start]
-                if stop == start + 1
-                else vocabulary.numbers(["".join(map(vocabulary.text, numbers[start:stop]))])[0]
-                for start, stop in zip(starts, stops, strict=True)
-            ]
-            places = [places[start] for start in starts]
-        own_words.append(numbers)
-        own_lines.append(places)
+    own_words = [row[:length] for row, length in zip(words.tolist(), lengths.tolist(), strict=True)]
+    own_lines = [row[:length] for row, length in zip(lines.tolist(), lengths.tolist(), strict=True)]
+    known: dict[tuple[int, int], int] = {}
+    # From the end, as what is rejoined leaves its place.
+    for row, column in np.argwhere(goes_on)[::-1].tolist():
+        numbers = own_words[row]
+        pair = numbers[column - 1], numbers[column]
+        if pair not in known:
+            known[pair] = vocabulary.numbers(["".join(map(vocabulary.text, pair))])[0]
+        numbers[column - 1 : column + 1] = [known[pair]]
+        del own_lines[row][column]
     table, lengths = _table(own_words, -1)
     # Past its end a passage stays on its last line, as the fitter leaves it.
     filled = [own + (own[-1:] or [0]) * (table.shape[1] - len(own)) for own in own_lines]

@@ -22,14 +22,14 @@ def break_long_words(
     """
     found: list[int] = []
     joined: list[int] = []
-    for word in words:
-        if vocabulary.extent(word) <= width:
-            found.append(word)
-            continue
-        parts = list(_parts_of(vocabulary, word, width, least))
+    start = 0
+    for place in vocabulary.wider(words, width):
+        found += words[start:place]
+        parts = list(_parts_of(vocabulary, words[place], width, least))
         joined += range(len(found) + 1, len(found) + len(parts))
         found += parts
-    return found, joined
+        start = place + 1
+    return [*found, *words[start:]], joined
 
 
 def _parts_of(vocabulary: Vocabulary, word: int, width: float, least: float) -> Iterator[int]:
