@@ -1,10 +1,12 @@
 """A call made twice with one Idempotency-Key happens once and is answered twice."""
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from threading import Event
 from typing import Any
 
+import psycopg
 import pytest
 import sqlalchemy as sa
 from fastapi import Response as Answer
@@ -18,11 +20,17 @@ from quillpost.accounts.rules import Caller
 from quillpost.accounts.service import mint_token
 from quillpost.api import idempotency
 from quillpost.api.idempotency import make_claim
+from quillpost.database.session_locks import number_of
 from quillpost.database.tables import idempotency_keys, tokens
 from quillpost.kit.errors import Conflict, Unavailable
 from quillpost.parts import Parts
 from quillpost.web import create_app
 
+# Each process has one session for the keys of its calls, and holds nothing else by it.
+END_HOLDERS = """
+    select pg_terminate_backend(l.pid, 5000) from pg_locks l join pg_database d on d.oid = l.database
+     where l.locktype = 'advisory' and d.datname = current_database() group by l.pid
+"""
 HOOK = {"url": "https://example.com/hook", "type": "*"}
 
 
@@ -146,9 +154,8 @@ def test_which_answers_are_kept() -> None:
     assert [s for s in statuses if idempotency.is_kept(s)] == [200, 201, 400, 403, 404, 415, 422]
 
 
-def test_a_second_call_while_the_first_runs_is_told_to_wait(
-    owner: Account, parts: Parts, build: Build
-) -> None:
+def run_slowly(owner: Account, build: Build, meanwhile: Callable[[], Response]) -> tuple[Response, Response]:
+    """A call that is held up until another was answered."""
     entered, go_on = Event(), Event()
 
     def slow(url: str) -> str | None:
@@ -162,57 +169,76 @@ def test_a_second_call_while_the_first_runs_is_told_to_wait(
     ):
         first = pool.submit(keyed, replace(owner, http=http), "/webhooks", HOOK)
         assert entered.wait(30)
-        second = keyed(owner, "/webhooks", HOOK)
-        go_on.set()
-        answered = first.result(30)
+        try:
+            other = meanwhile()
+        finally:
+            go_on.set()
+        return first.result(30), other
+
+
+def test_a_second_call_while_the_first_runs_is_told_to_wait(
+    owner: Account, parts: Parts, build: Build
+) -> None:
+    answered, second = run_slowly(owner, build, lambda: keyed(owner, "/webhooks", HOOK))
     assert second.status_code == 409
-    assert 1 <= int(second.headers["Retry-After"]) <= 5
+    assert second.headers["Retry-After"] == "1"
     assert answered.status_code == 201
     assert keyed(owner, "/webhooks", HOOK).content == answered.content
     assert count_rows(parts)["webhooks"] == 1
 
 
-def test_a_claim_left_by_a_crash_is_taken_over_after_its_lease(
-    owner: Account, parts: Parts, clock: Clock
+def end_sessions_that_hold_keys(parts: Parts) -> int:
+    """As if their processes had died, or lost the database."""
+    with psycopg.connect(parts.db.conninfo) as administrator:
+        return len(administrator.execute(END_HOLDERS).fetchall())
+
+
+def test_a_key_whose_holder_is_gone_is_free_at_once(owner: Account, parts: Parts) -> None:
+    """A process took it, and died."""
+    claim = make_claim(Caller(owner.id, "test"), "/api/v2/webhooks", "order-1", b"")
+    with psycopg.connect(parts.db.worker_conninfo, autocommit=True) as holder:
+        lock = number_of(idempotency.Hold(parts.db, claim).name)
+        holder.execute("select pg_advisory_lock(%s)", [lock])
+        refused = keyed(owner, "/webhooks", HOOK)
+        assert (refused.status_code, refused.headers["Retry-After"]) == (409, "1")
+        holder.execute("select pg_advisory_unlock(%s)", [lock])
+    assert keyed(owner, "/webhooks", HOOK).status_code == 201
+
+
+def test_a_call_that_lost_its_session_has_no_effect_beside_the_one_that_took_over(
+    owner: Account, parts: Parts, build: Build
 ) -> None:
-    body = postcard()
-    request = owner.http.build_request("POST", "http://quillpost.test/", json=body)
-    claim = make_claim(Caller(owner.id, "test"), "/api/v2/send/postcard", "order-1", request.read())
-    assert idempotency.take(parts.db, parts.sealer, claim, now=clock.now()) is None
-    assert send(owner).status_code == 409
-    clock.advance(seconds=91)
-    assert send(owner).status_code == 200
-    assert count_rows(parts)["orders"] == 1
+    def take_over() -> Response:
+        assert end_sessions_that_hold_keys(parts) == 1
+        return keyed(owner, "/webhooks", HOOK)
 
-
-def test_a_call_that_outlived_its_lease_has_no_effect_beside_the_one_that_took_over(
-    owner: Account, parts: Parts, build: Build, clock: Clock
-) -> None:
-    entered, go_on = Event(), Event()
-
-    def slow(url: str) -> str | None:
-        entered.set()
-        assert go_on.wait(30)
-        return None
-
-    with (
-        TestClient(create_app(replace(build(), check_url=slow))) as http,
-        ThreadPoolExecutor(1) as pool,
-    ):
-        first = pool.submit(keyed, replace(owner, http=http), "/webhooks", HOOK)
-        assert entered.wait(30)
-        clock.advance(seconds=91)
-        second = keyed(owner, "/webhooks", HOOK)
-        go_on.set()
-        late = first.result(30)
+    late, second = run_slowly(owner, build, take_over)
     assert (second.status_code, late.status_code) == (201, 409)
+    assert late.headers["Retry-After"] == "1"
     assert count_rows(parts)["webhooks"] == 1
     assert keyed(owner, "/webhooks", HOOK).content == second.content
 
 
+def test_a_process_that_lost_its_session_opens_another(owner: Account, parts: Parts) -> None:
+    assert send(owner, key="one").status_code == 200
+    parts.db.locks.acquire("a call that runs")
+    assert end_sessions_that_hold_keys(parts) == 1
+    assert send(owner, key="two").status_code == 200
+    assert end_sessions_that_hold_keys(parts) == 1, "what still runs is held again"
+    parts.db.locks.release("a call that runs")
+
+
+def test_an_answer_that_says_that_we_failed_keeps_no_key(
+    owner: Account, parts: Parts, build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where it is returned, not raised."""
+    monkeypatch.setattr(idempotency, "NOT_KEPT", frozenset({201}))
+    assert keyed(owner, "/webhooks", HOOK).status_code == 201
+    assert kept(parts) == 0
+
+
 def test_an_answer_is_kept_once(owner: Account, parts: Parts, clock: Clock) -> None:
     claim = make_claim(Caller(owner.id, "test"), "/path", "k", b"")
-    idempotency.take(parts.db, parts.sealer, claim, now=clock.now())
     answer = owner.get("/ping")
     shown = Answer(answer.content, media_type="application/json")
     with parts.db.work() as tx:

@@ -75,6 +75,30 @@ def test_a_client_waits_as_long_as_it_is_told(call: Call, name: str) -> None:
     assert slept == [40]
 
 
+def test_a_client_comes_again_as_often_as_it_is_asked_to(call: Call) -> None:
+    """As while a server starts, or another call with the same key runs."""
+    slept: list[float] = []
+    busy, runs = says(503, Retry_After="5"), says(409, Retry_After="1")
+    with StandIn(following(*[busy, runs] * 8, PONG)) as server:
+        call(server.url(), "send.postcard", slept=slept, retries=1, deadline=10_000, fields={"message": "Hi"})
+    assert len(slept) == 16
+    assert all(pause >= asked for pause, asked in zip(slept, [5, 1] * 8, strict=True))
+
+
+def test_who_wants_no_retries_has_none(call: Call) -> None:
+    slept: list[float] = []
+    with StandIn(says(503, Retry_After="5")) as server, pytest.raises(Unavailable):
+        call(server.url(), "ping", slept=slept, retries=0)
+    assert (len(server.requests), slept) == (1, [])
+
+
+def test_when_the_rate_limit_is_reset_is_no_request_to_come_again(call: Call) -> None:
+    slept: list[float] = []
+    with StandIn(says(409, RateLimit_Reset="40")) as server, pytest.raises(Conflict):
+        call(server.url(), "ping", slept=slept)
+    assert (len(server.requests), slept) == (1, [])
+
+
 def test_retries_end(call: Call) -> None:
     slept: list[float] = []
     away = says(503, {"message": "Out of reach."}, X_Request_Id="abc")
@@ -160,4 +184,4 @@ def test_the_last_attempt_gets_what_is_left_of_the_time() -> None:
     ],
 )
 def test_how_long_headers_ask_to_wait(headers: dict[str, str], seconds: float | None) -> None:
-    assert retry_after(headers, now=datetime(2026, 5, 4, 12, tzinfo=UTC)) == seconds
+    assert retry_after(429, headers, now=datetime(2026, 5, 4, 12, tzinfo=UTC)) == seconds

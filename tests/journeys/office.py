@@ -18,7 +18,6 @@ from quillpost.parts import Parts
 from quillpost.web import create_app
 
 RENEW = sa.text("update webhook_lanes set leased_until = now() where leased_by is not null")
-FREE_KEYS = sa.text("update idempotency_keys set leased_until = now() where answer_status is null")
 IN_THE_AIR = sa.text(
     """select d.event_id::text from deliveries d join webhook_lanes l on l.webhook_id = d.webhook_id
         where d.status = 'pending' and l.leased_by is not null"""
@@ -65,12 +64,11 @@ class Office:
         return self.rows(query, **values)[0][0]
 
     def let_leases_end(self) -> list[str]:
-        """As if the time had passed for which a dead worker's deliveries and a dead server's calls are waited
-        for; the ids of events that may have been told."""
+        """As if the time had passed for which a dead worker's deliveries are waited for; the ids of
+        events that may have been told."""
         with self.parts.db.work() as tx:
             in_the_air = list(tx.execute(IN_THE_AIR).scalars())
             tx.execute(RENEW)
-            tx.execute(FREE_KEYS)
         return in_the_air
 
     def wait_for_the_end(self) -> None:

@@ -109,6 +109,7 @@ def killed(home: Path) -> Iterator[None]:
         yield
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "commands",
     [[SERVE], [("serve", "--workers", "2")], [("serve", "--no-jobs"), ("work",)]],

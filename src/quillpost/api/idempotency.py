@@ -1,10 +1,12 @@
 """`Idempotency-Key`: the same call made twice happens once and is answered twice.
 
-The claim is committed first; the answer is kept in the very transaction that has the effect. A crash in
-between leaves a claim whose lease runs out, and no effect: the next call starts anew.
+The answer is kept in the very transaction that has the effect, under a key that is there once: of two calls
+that run at the same time all the same, one has an effect. So that they do not, a call holds its key by a lock
+of the process's database session while it runs. A process that dies, or loses its database, holds nothing.
 """
 
 import hashlib
+import json
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from urllib.parse import quote
@@ -21,7 +23,6 @@ from quillpost.kit.sealing import Sealer
 
 KEPT = timedelta(hours=24)
 KEPT_SECRET = timedelta(minutes=10)
-LEASE = timedelta(seconds=90)
 LONGEST_KEY = 255
 LONGEST_PATH = 500
 NOT_KEPT = frozenset({401, 402, 409, 429})
@@ -29,16 +30,19 @@ HEADERS_KEPT = ("x-ignored-fields", "x-warnings")
 HOLDS_SECRET = "x-holds-secret"  # noqa: S105
 """An answer marks itself with this header, which never leaves the house, when it must be kept sealed."""
 
-CLAIM = sa.text(
+STILL_RUNS_SECONDS = 1
+
+KEEP = sa.text(
     """
-    insert into idempotency_keys as k (account_id, mode, path, key, request_digest, leased_until, expires_at)
-    values (:account, :mode, :path, :key, :digest, :lease, :expires)
+    insert into idempotency_keys as k (account_id, mode, path, key, request_digest, answer_status,
+                                       answer_type, answer_headers, answer_body, sealed, expires_at)
+    values (:account, :mode, :path, :key, :digest, :status, :type, cast(:headers as jsonb), :body, :sealed,
+            :expires)
     on conflict (account_id, mode, path, key) do update
-       set request_digest = excluded.request_digest, leased_until = excluded.leased_until,
-           expires_at = excluded.expires_at, answer_status = null
+       set request_digest = excluded.request_digest, answer_status = excluded.answer_status,
+           answer_type = excluded.answer_type, answer_headers = excluded.answer_headers,
+           answer_body = excluded.answer_body, sealed = excluded.sealed, expires_at = excluded.expires_at
      where k.expires_at < :now
-        or (k.answer_status is null and k.leased_until < :now and k.request_digest = excluded.request_digest)
-    returning 1
     """
 )
 
@@ -84,30 +88,39 @@ def _storable(path: str) -> str:
     return spelled if len(spelled) <= LONGEST_PATH else hashlib.sha256(spelled.encode()).hexdigest()
 
 
-def take(db: Database, sealer: Sealer, claim: Claim, *, now: datetime) -> Response | None:
-    """The first call's answer, or None when this is the first call; `Conflict` in between."""
+class Hold:
+    """One call's hold on its key, from before it runs until after it has had its effect."""
+
+    def __init__(self, db: Database, claim: Claim) -> None:
+        self._db = db
+        self._claim = claim
+        self.name = f"{claim.context}:{claim.who.mode}"
+        self.is_held = False
+
+    def take(self, sealer: Sealer, *, now: datetime) -> Response | None:
+        """The first call's answer, or None when this is the first call; `Conflict` in between."""
+        self.is_held = self._db.locks.acquire(self.name)
+        if not self.is_held:
+            raise Conflict(
+                "The first call with this Idempotency-Key still runs.", retry_after=STILL_RUNS_SECONDS
+            )
+        return find_answer(self._db, sealer, self._claim, now=now)
+
+    def end(self) -> None:
+        """The key is free again, or answered."""
+        if self.is_held:
+            self.is_held = False
+            self._db.locks.release(self.name)
+
+
+def find_answer(db: Database, sealer: Sealer, claim: Claim, *, now: datetime) -> Response | None:
+    """What was answered to an earlier call with this key and body."""
     with db.transaction(tenant(claim.who)) as tx:
-        won = tx.execute(
-            CLAIM,
-            {
-                "account": claim.who.account_id,
-                "mode": claim.who.mode,
-                "path": claim.path,
-                "key": claim.key,
-                "digest": claim.digest,
-                "lease": now + LEASE,
-                "expires": now + KEPT,
-                "now": now,
-            },
-        ).first()
-        if won is not None:
-            return None
-        row = tx.execute(sa.select(keys).where(claim.where)).one()
+        row = tx.execute(sa.select(keys).where(claim.where, keys.c.expires_at >= now)).first()
+    if row is None:
+        return None
     if bytes(row.request_digest) != claim.digest:
         raise Conflict("This Idempotency-Key was used with another body.")
-    if row.answer_status is None:
-        wait = max(1, int((row.leased_until - now).total_seconds()))
-        raise Conflict("The first call with this Idempotency-Key still runs.", retry_after=min(wait, 5))
     body, headers = bytes(row.answer_body), dict(row.answer_headers)
     if row.sealed:
         body, headers = sealer.open(body, context=claim.context), headers | {HOLDS_SECRET: "yes"}
@@ -117,29 +130,29 @@ def take(db: Database, sealer: Sealer, claim: Claim, *, now: datetime) -> Respon
 def keep(tx: Tx, sealer: Sealer, claim: Claim, response: Response, *, now: datetime) -> None:
     """Keep the answer; one that holds a secret is sealed and soon forgotten.
 
-    A call that outlived its lease finds that another has answered: it must not have an effect too.
+    Whoever finds that another call has answered meanwhile must not have an effect too.
     """
     secret = response.headers.get(HOLDS_SECRET) is not None
     body = bytes(response.body)
     kept = tx.execute(
-        sa.update(keys)
-        .where(claim.where, keys.c.answer_status.is_(None))
-        .values(
-            answer_status=response.status_code,
-            answer_type=response.media_type,
-            answer_headers={n: response.headers[n] for n in HEADERS_KEPT if n in response.headers},
-            answer_body=sealer.seal(body, context=claim.context) if secret else body,
-            sealed=secret,
-            expires_at=now + (KEPT_SECRET if secret else KEPT),
-        )
+        KEEP,
+        {
+            "account": claim.who.account_id,
+            "mode": claim.who.mode,
+            "path": claim.path,
+            "key": claim.key,
+            "digest": claim.digest,
+            "status": response.status_code,
+            "type": response.media_type,
+            "headers": json.dumps({n: response.headers[n] for n in HEADERS_KEPT if n in response.headers}),
+            "body": sealer.seal(body, context=claim.context) if secret else body,
+            "sealed": secret,
+            "expires": now + (KEPT_SECRET if secret else KEPT),
+            "now": now,
+        },
     )
     if kept.rowcount == 0:
         raise Conflict("Another call with this Idempotency-Key was faster.", retry_after=1)
-
-
-def give_back(tx: Tx, claim: Claim) -> None:
-    """The call came to nothing that should be kept: the key is free again."""
-    tx.execute(sa.delete(keys).where(claim.where, keys.c.answer_status.is_(None)))
 
 
 def is_kept(status: int) -> bool:

@@ -31,6 +31,11 @@ class Unit:
             self._tx = self._open.enter_context(self._begin())
         return self._tx
 
+    def commit(self) -> None:
+        """Now, and not when the answer leaves."""
+        self._open.close()
+        self._tx = None
+
     def abandon(self, failure: BaseException) -> None:
         """Roll back now, so that what is written about the failure needs no second connection."""
         with suppress(type(failure)):

@@ -4,6 +4,7 @@ from collections.abc import Callable, Coroutine
 from operator import attrgetter
 from typing import Any, get_args
 
+from anyio import CancelScope
 from fastapi import Request, Response, params
 from fastapi.dependencies.utils import get_flat_params
 from fastapi.exceptions import RequestValidationError
@@ -106,18 +107,25 @@ async def _once(run: Handler, request: Request, key: str) -> Response:
     upload = upload_of(request)
     said = await essence(request) if upload is None else await run_in_threadpool(upload.essence)
     claim = await run_in_threadpool(idempotency.make_claim, who, request.url.path, key, said)
-    earlier = await run_in_threadpool(idempotency.take, parts.db, parts.sealer, claim, now=parts.clock())
-    if earlier is not None:
-        return earlier
+    hold = idempotency.Hold(parts.db, claim)
+    try:
+        earlier = await run_in_threadpool(hold.take, parts.sealer, now=parts.clock())
+        return earlier if earlier is not None else await _first(run, request, claim, hold)
+    finally:
+        if hold.is_held:
+            with CancelScope(shield=True):  # a caller who has left must not take the key along
+                await run_in_threadpool(hold.end)
+
+
+async def _first(
+    run: Handler, request: Request, claim: idempotency.Claim, hold: idempotency.Hold
+) -> Response:
     try:
         response = await run(request)
-        await run_in_threadpool(_settle, request, claim, response, _unit_of(request))
+        await run_in_threadpool(_settle, request, claim, response, hold)
     except BaseException as failure:
-        answer = answer_to(request, failure) if isinstance(failure, ANSWERED) else Response(status_code=500)
-        unit = _unit_of(request)
-        if unit is not None:
-            await run_in_threadpool(unit.abandon, failure)
-        await run_in_threadpool(_settle, request, claim, answer, None)
+        with CancelScope(shield=True):
+            await run_in_threadpool(_refuse, request, claim, failure)
         raise
     return response
 
@@ -127,17 +135,34 @@ def _unit_of(request: Request) -> Unit | None:
     return getattr(request.state, "unit", None)
 
 
-def _settle(request: Request, claim: idempotency.Claim, response: Response, unit: Unit | None) -> None:
-    """Keep the answer in the transaction that had the effect, or on its own where there was none."""
-    parts = parts_of(request)
-    if unit is not None:
-        idempotency.keep(unit.tx, parts.sealer, claim, response, now=parts.clock())
-        return
-    with parts.db.transaction(tenant(claim.who)) as tx:
+def _settle(request: Request, claim: idempotency.Claim, response: Response, hold: idempotency.Hold) -> None:
+    """Keep the answer in the transaction that had the effect, or on its own where there was none. The key is
+    free when that is committed."""
+    unit = _unit_of(request)
+    if unit is None:
+        _keep(request, claim, response)
+    else:
         if idempotency.is_kept(response.status_code):
+            parts = parts_of(request)
+            idempotency.keep(unit.tx, parts.sealer, claim, response, now=parts.clock())
+        unit.commit()
+    hold.end()
+
+
+def _refuse(request: Request, claim: idempotency.Claim, failure: BaseException) -> None:
+    """What came to nothing has no effect. A refusal is kept, as any answer; a failure of ours is not."""
+    unit = _unit_of(request)
+    if unit is not None:
+        unit.abandon(failure)
+    if isinstance(failure, ANSWERED):
+        _keep(request, claim, answer_to(request, failure))
+
+
+def _keep(request: Request, claim: idempotency.Claim, response: Response) -> None:
+    parts = parts_of(request)
+    if idempotency.is_kept(response.status_code):
+        with parts.db.transaction(tenant(claim.who)) as tx:
             idempotency.keep(tx, parts.sealer, claim, response, now=parts.clock())
-        else:
-            idempotency.give_back(tx, claim)
 
 
 def _public(response: Response) -> Response:

@@ -90,6 +90,8 @@ class WrongSignature(QuillpostError):
     """A delivery that this subscription's secret did not sign, or not just now."""
 
 
+TOO_MANY = 429
+
 BY_STATUS: Mapping[int, type[QuillpostError]] = {
     400: Refused,
     401: Unauthenticated,
@@ -111,7 +113,7 @@ def error_of(response: httpx2.Response) -> QuillpostError:
         str(said.get("message") or response.reason_phrase or "The call failed."),
         status=status,
         request_id=response.headers.get("x-request-id"),
-        retry_after=retry_after(response.headers, now=datetime.now(UTC)),
+        retry_after=retry_after(status, response.headers, now=datetime.now(UTC)),
     )
     if isinstance(error, ValidationFailed):
         error.errors = said.get("errors") or {}
@@ -133,9 +135,11 @@ def _said(response: httpx2.Response) -> Mapping[str, Any]:
     return said if isinstance(said, dict) else {}
 
 
-def retry_after(headers: Mapping[str, str], *, now: datetime) -> float | None:
-    """The seconds that these headers ask for: a number, or the date that a proxy may write."""
-    for told in (headers.get("retry-after"), headers.get("ratelimit-reset")):
+def retry_after(status: int, headers: Mapping[str, str], *, now: datetime) -> float | None:
+    """The seconds that these headers ask for: a number, or a date. When the rate limit
+    is reset matters only to a call that has reached it."""
+    reset = headers.get("ratelimit-reset") if status == TOO_MANY else None
+    for told in (headers.get("retry-after"), reset):
         if told is None:
             continue
         if told.strip().isascii() and told.strip().isdigit():

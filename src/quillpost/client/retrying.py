@@ -23,7 +23,8 @@ _chance = SystemRandom()
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long one answer may take, how often a call is made again, and how long all of that may take."""
+    """How long one answer may take, how often a call is made again, and how long all of that may take. Waits
+    that the service asks for (`Retry-After`) count against the deadline only."""
 
     timeout: float
     retries: int
@@ -43,6 +44,7 @@ class Attempts:
         self._clock = clock
         self._ends = clock() + patience.deadline
         self._retries = 0
+        self._pauses = 0
 
     @property
     def timeout(self) -> float:
@@ -52,12 +54,16 @@ class Attempts:
     def pause_after(self, outcome: httpx2.Response | httpx2.RequestError) -> float:
         """Seconds to wait before the next attempt; what failed is raised where there is none to make."""
         error = _error(outcome)
-        if not _is_passing(outcome, error) or self._retries >= self._patience.retries:
+        asked = error.retry_after or 0.0
+        is_used_up = self._retries >= self._patience.retries and not (asked and self._patience.retries)
+        if not _is_passing(outcome, error) or is_used_up:
             raise error
-        pause = max(backoff(self._retries), error.retry_after or 0.0)
+        pause = max(backoff(self._pauses), asked)
         if self._clock() + pause >= self._ends:
             raise error
-        self._retries += 1
+        self._pauses += 1
+        if not asked:
+            self._retries += 1
         return pause
 
 

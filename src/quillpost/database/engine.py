@@ -10,6 +10,7 @@ import sqlalchemy as sa
 import structlog
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from quillpost.database.session_locks import SessionLocks
 from quillpost.kit.errors import NotReady, Unavailable
 
 log = structlog.get_logger(__name__)
@@ -45,6 +46,7 @@ class Database:
         self._app = _engine(app_conninfo, connections=connections)
         self._worker = _engine(self.worker_conninfo, connections=connections)
         self._at_once = self._app.execution_options(isolation_level="AUTOCOMMIT")
+        self.locks = SessionLocks(app_conninfo)
 
     @contextmanager
     def transaction(self, who: Tenant) -> Iterator[Tx]:
@@ -79,6 +81,7 @@ class Database:
             yield tx
 
     def close(self) -> None:
+        self.locks.close()
         self._app.dispose()
         self._worker.dispose()
 

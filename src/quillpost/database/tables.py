@@ -354,12 +354,11 @@ idempotency_keys = sa.Table(
     sa.Column("account_id", Big, primary_key=True),
     *(sa.Column(n, Text, primary_key=True) for n in ("mode", "path", "key")),
     column("request_digest", BYTEA()),
-    *maybe("answer_status", kind=Int),
+    column("answer_status", Int),
     *maybe("answer_type"),
-    *maybe("answer_headers", kind=JSONB()),
-    *maybe("answer_body", kind=BYTEA()),
+    column("answer_headers", JSONB()),
+    column("answer_body", BYTEA()),
     column("sealed", Flag),
-    column("leased_until", Moment),
     column("expires_at", Moment),
 )
 
