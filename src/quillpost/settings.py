@@ -1,11 +1,24 @@
 """Every setting, from the environment: `QUILLPOST_` and the name in capitals."""
 
 from datetime import time
+from ipaddress import ip_address, ip_network
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, SecretStr
+from pydantic import AfterValidator, Field, SecretStr
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+
+def _networks(given: str) -> str:
+    """Addresses and networks with commas, each as it is usually written."""
+    try:
+        return ",".join(str(_network(each.strip())) for each in given.split(",") if each.strip())
+    except ValueError as wrong:
+        raise ValueError(f"name each proxy by its address or network, as 10.0.0.0/8 ({wrong})") from None
+
+
+def _network(given: str) -> object:
+    return ip_network(given, strict=False) if "/" in given else ip_address(given)
 
 
 class Settings(BaseSettings):
@@ -29,8 +42,10 @@ class Settings(BaseSettings):
     host: str = Field("127.0.0.1", description="Address to listen on.")
     port: int = Field(8025, ge=1, le=65_535, description="Port to listen on.")
     base_url: str | None = Field(None, description="How the world reaches us; QR codes point here.")
-    trusted_proxies: str = Field(
-        "127.0.0.1", description="Proxies whose X-Forwarded-For and -Proto are believed, with commas."
+    trusted_proxies: Annotated[str, AfterValidator(_networks)] = Field(
+        "",
+        description="Proxies whose X-Forwarded-For and -Proto are believed, by address or network, with "
+        "commas; without it, none.",
     )
     log_format: Literal["console", "json"] = Field("console", description="How log lines look.")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="What is logged.")

@@ -195,7 +195,9 @@ def by_ending_the_session_elsewhere(h: House) -> list[Token]:
 def by_another_password(h: House) -> list[Token]:
     page = h.page()
     assert h.works(page)
-    resets.change(h.parts.people, h.person_id, "another good password of hers", ACTOR, but=0, now=h.now)
+    resets.change(
+        h.parts.people, h.person_id, "another good password of hers", ACTOR, session_id=0, now=h.now
+    )
     return [page]
 
 

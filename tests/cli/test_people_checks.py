@@ -21,7 +21,6 @@ from quillpost.wiring import Settings
         ("http://localhost:8025", "ok"),
         ("http://127.0.0.1:8025/", "ok"),
         ("http://[::1]:8025", "ok"),
-        ("https://mail.example.com", "ok"),
         ("http://mail.example.com", "warning"),
         ("http://10.0.0.7:8025", "warning"),
         ("http://localhost.example.com", "warning"),
@@ -29,6 +28,12 @@ from quillpost.wiring import Settings
 )
 def test_only_this_machine_may_be_signed_in_to_without_https(base_url: str | None, verdict: str) -> None:
     assert check_sign_in(Settings(base_url=base_url)).verdict == verdict
+
+
+@pytest.mark.parametrize(("proxies", "verdict"), [("", "warning"), ("127.0.0.1", "ok")])
+def test_behind_https_a_proxy_must_be_named(proxies: str, verdict: str) -> None:
+    settings = Settings(base_url="https://mail.example.com", trusted_proxies=proxies)
+    assert check_sign_in(settings).verdict == verdict
 
 
 def seen(parts: Parts, **settings: str) -> Finding:

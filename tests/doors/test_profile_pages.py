@@ -15,6 +15,7 @@ from quillpost.accounts import audit
 from quillpost.dashboard.settings.browser_names import browser_name
 from quillpost.dashboard.settings.qr_picture import qr_svg
 from quillpost.parts import Parts
+from quillpost.reception.cookies import SESSION
 
 NEW = "a brand new set of words"
 RECOVERY_CODE = re.compile(r"<li><code>([0-9a-z-]{19})</code></li>")
@@ -56,8 +57,14 @@ def test_another_password_takes_the_present_one_and_ends_other_sessions(
     weak = browser.post("/settings/password", present=PASSWORD, password="short", again="short")
     assert 'id="password-fault" role="alert"' in weak.text
     assert elsewhere.get("/settings", follow=False).status_code == 200
+    stolen = browser.cookie(SESSION)
+    assert stolen is not None
     done = browser.post("/settings/password", present=PASSWORD, password=NEW, again=NEW)
     assert "Your password is changed." in done.text
+    assert browser.cookie(SESSION) not in (None, stolen)
+    thief = browser_of(http)
+    thief.client.cookies.set(SESSION, stolen)
+    assert thief.get("/settings", follow=False).status_code == 303
     assert elsewhere.get("/settings", follow=False).status_code == 303
     assert browser.get("/settings", follow=False).status_code == 200
     assert elsewhere.sign_in("dana@example.com", NEW).url.path == "/"

@@ -104,6 +104,13 @@ def test_a_setting_that_is_no_number_is_named(refusal: Refusal) -> None:
     assert refusal(QUILLPOST_PORT="abc").startswith("QUILLPOST_PORT is not usable: ")
 
 
+@pytest.mark.parametrize("proxies", ["*", "proxy.example", "10.0.0.0/40"])
+def test_a_proxy_that_is_no_address_is_named(refusal: Refusal, proxies: str) -> None:
+    said = refusal(QUILLPOST_TRUSTED_PROXIES=proxies)
+    assert said.startswith("QUILLPOST_TRUSTED_PROXIES is not usable: ")
+    assert "name each proxy by its address or network" in said
+
+
 def test_a_key_of_the_wrong_length_is_named(refusal: Refusal, conninfo: str) -> None:
     said = refusal(QUILLPOST_DATABASE_URL=conninfo, QUILLPOST_SECRET_KEY="c2hvcnQ=")
     assert said == "QUILLPOST_SECRET_KEY must be 32 bytes as base64, or several such keys with spaces."

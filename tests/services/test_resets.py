@@ -187,9 +187,14 @@ def test_whoever_is_signed_in_changes_it_and_stays(parts: Parts, account: int, d
     who = reader(parts, here)
     assert who is not None
     with pytest.raises(Invalid):
-        resets.change(parts.people, dana, "password1234", who.actor, but=who.session_id, now=parts.clock())
-    resets.change(parts.people, dana, NEW, who.actor, but=who.session_id, now=parts.clock())
-    assert reader(parts, here) is not None
+        resets.change(
+            parts.people, dana, "password1234", who.actor, session_id=who.session_id, now=parts.clock()
+        )
+    renewed = resets.change(parts.people, dana, NEW, who.actor, session_id=who.session_id, now=parts.clock())
+    assert reader(parts, here) is None, "who copied the cookie is out as well"
+    stays = reader(parts, renewed)
+    assert stays is not None
+    assert stays.session_id == who.session_id
     assert reader(parts, elsewhere) is None
     assert whose(parts, mailed) is None
     assert come(parts, DANA, NEW).outcome == "in"
@@ -207,7 +212,7 @@ def test_a_session_that_the_old_password_opens_meanwhile_is_none(
     def changed_meanwhile(self: object, kept: str | None, password: str) -> bool:
         monkeypatch.undo()
         is_right = matches(parts.people.hasher, kept, password)
-        resets.change(parts.people, dana, NEW, who.actor, but=who.session_id, now=parts.clock())
+        resets.change(parts.people, dana, NEW, who.actor, session_id=who.session_id, now=parts.clock())
         return is_right
 
     monkeypatch.setattr(type(parts.people.hasher), "matches", changed_meanwhile)

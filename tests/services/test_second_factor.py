@@ -245,7 +245,7 @@ def test_with_another_password_it_is_set_up_anew(parts: Parts, dana: int, how: s
     first = begun(parts, dana)
     if how == "changed":
         who = actor_of(dana)
-        resets.change(parts.people, dana, "seven plums in rain", who, but=0, now=parts.clock())
+        resets.change(parts.people, dana, "seven plums in rain", who, session_id=0, now=parts.clock())
     else:
         with parts.db.work() as tx:
             link = resets.link_for(tx, dana, base_url="", now=parts.clock()).removeprefix("/reset/")
@@ -255,7 +255,7 @@ def test_with_another_password_it_is_set_up_anew(parts: Parts, dana: int, how: s
 
 def test_another_password_leaves_one_that_is_on(parts: Parts, clock: Clock, dana: int) -> None:
     secret, _ = enrolled(parts, dana)
-    resets.change(parts.people, dana, "seven plums in rain", actor_of(dana), but=0, now=parts.clock())
+    resets.change(parts.people, dana, "seven plums in rain", actor_of(dana), session_id=0, now=parts.clock())
     clock.advance(minutes=5)
     assert use(parts, dana, code_of(parts, secret)) == "code"
 

@@ -231,7 +231,7 @@ def test_nor_with_another_password(parts: Parts, dana: int) -> None:
     who = reader(parts, came.cookie)
     assert who is not None
     other = "seven plums in autumn rain"
-    resets.change(parts.people, dana, other, who.actor, but=who.session_id, now=parts.clock())
+    resets.change(parts.people, dana, other, who.actor, session_id=who.session_id, now=parts.clock())
     shut_out_strangers(parts)
     assert come(parts, DANA, other, replace(HOME, known=came.known)).outcome == "throttled"
 

@@ -28,6 +28,9 @@ def check_sign_in(settings: Settings) -> Finding:
     """Whether passwords and tokens travel sealed. On this machine alone nobody listens on the way."""
     base = public_base(settings)
     parts = urlsplit(base)
+    if parts.scheme == "https" and not settings.trusted_proxies:
+        what = f"no proxy is trusted in front of {base}: cookies are not Secure, and limits see one network"
+        return Finding("sign-in", "warning", what, "Set QUILLPOST_TRUSTED_PROXIES to its address.")
     if parts.scheme == "https" or is_this_machine(parts.hostname or ""):
         return Finding("sign-in", "ok", f"at {base}/sign-in")
     what = f"{base} is not https: passwords, cookies and tokens can be read on the way there"

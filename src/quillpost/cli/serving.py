@@ -150,6 +150,7 @@ def _config(settings: wiring.Settings, app: Any, **more: Any) -> uvicorn.Config:
         log_config=None,  # our own logs say it all
         access_log=False,
         server_header=False,
+        proxy_headers=bool(settings.trusted_proxies),
         forwarded_allow_ips=settings.trusted_proxies,
         timeout_graceful_shutdown=GRACE_SECONDS,
         **more,

@@ -16,7 +16,7 @@ from quillpost.notices import outbox
 from quillpost.people import emails, letters, second_factor, throttling
 from quillpost.people.own_acts import note_own
 from quillpost.people.passwords import faults_of
-from quillpost.people.sessions import end_sessions
+from quillpost.people.sessions import end_sessions, renew_session
 from quillpost.people.signing_in import Means
 from quillpost.people.throttling import Bucket
 
@@ -104,9 +104,11 @@ def reset(means: Means, token: str, password: str, *, address: str, now: datetim
     return True
 
 
-def change(means: Means, person_id: int, password: str, actor: Actor, *, but: int, now: datetime) -> None:
-    """Of somebody who is signed in and has just confirmed: all sessions end `but` this one; told by e-mail.
-    `Invalid` (password) for one that will not do, or is the present one."""
+def change(
+    means: Means, person_id: int, password: str, actor: Actor, *, session_id: int, now: datetime
+) -> str:
+    """Of somebody who is signed in and has just confirmed: all other sessions end, this one has the cookie
+    that is returned. Told by e-mail. `Invalid` (password) for one that will not do, or is the present one."""
     c = people.c
     with means.db.work() as tx:
         person = tx.execute(sa.select(c.email, c.name, c.password_hash).where(c.id == person_id)).one()
@@ -115,9 +117,11 @@ def change(means: Means, person_id: int, password: str, actor: Actor, *, but: in
     kept = _hashed(means, password, email=person.email, name=person.name)
     with means.db.work() as tx:
         _set_password(tx, person_id, kept, now)
-        end_sessions(tx, person_id, but=but)
+        end_sessions(tx, person_id, but=session_id)
+        cookie = renew_session(tx, session_id)
         note_own(tx, "password.changed", actor, now=now)
         letters.tell_password_changed(tx, person_id, by_link=False, now=now)
+    return cookie
 
 
 def _new_link(tx: Tx, person_id: int | None, *, base_url: str, now: datetime) -> str:

@@ -173,6 +173,17 @@ def open_session(
     return cookie
 
 
+def renew_session(tx: Tx, session_id: int) -> str:
+    """Another cookie for the same session; the one before opens nothing any more, and the tokens of its pages
+    end. The cookie of a session that has ended meanwhile opens nothing. Takes the worker's transaction."""
+    cookie = token_format.mint("session", secrets.token_bytes(32))
+    tx.execute(
+        sa.update(sessions).where(sessions.c.id == session_id).values(digest=token_format.digest(cookie))
+    )
+    tx.execute(sa.delete(tokens).where(tokens.c.session_id == session_id))
+    return cookie
+
+
 def find_session(db: Database, cookie: str, *, address: str | None, now: datetime) -> SignedIn | None:
     """Who is signed in with this cookie; nobody, if it has ended, still awaits a code, or the person is in no
     account any more. Noted as seen at most once a minute."""

@@ -15,13 +15,16 @@ def let_in(request: Request, parts: Parts, attempt: Attempt, wanted: str) -> Res
         raise ValueError("Whoever is let in has a session.")
     end_session(request, parts)
     onward = go(wanted)
-    lasts = int(sessions.LASTS.total_seconds())
-    set_cookie(request, onward, SESSION, attempt.cookie, seconds=lasts)
+    set_session_cookie(request, onward, attempt.cookie)
     if attempt.known is not None:
         lasts = int(known_browsers.LASTS.total_seconds())
         set_cookie(request, onward, KNOWN, attempt.known, seconds=lasts)
     drop_cookie(request, onward, VISITOR)
     return onward
+
+
+def set_session_cookie(request: Request, response: Response, cookie: str) -> None:
+    set_cookie(request, response, SESSION, cookie, seconds=int(sessions.LASTS.total_seconds()))
 
 
 def end_session(request: Request, parts: Parts) -> None:

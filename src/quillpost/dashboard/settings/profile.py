@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from fastapi import APIRouter, Request, Response
 
 from quillpost.api.needs import id_in_path
+from quillpost.dashboard.entrance.entering import set_session_cookie
 from quillpost.dashboard.entrance.passwords import chosen_password, require_password
 from quillpost.dashboard.form_pages import Filled, show_form
 from quillpost.dashboard.settings.browser_names import browser_name
@@ -42,10 +43,14 @@ def change_password(request: Request, parts: OurParts, who: Reader, form: Posted
     try:
         password = chosen_password(form)
         require_password(request, parts, who, form, "present")
-        resets.change(parts.people, who.person_id, password, who.actor, but=who.session_id, now=parts.clock())
+        cookie = resets.change(
+            parts.people, who.person_id, password, who.actor, session_id=who.session_id, now=parts.clock()
+        )
     except Invalid as wrong:
         return _page(request, parts, who, faults=wrong.fields)
-    return go("/settings", said="password_changed")
+    onward = go("/settings", said="password_changed")
+    set_session_cookie(request, onward, cookie)
+    return onward
 
 
 @router.post("/settings/sessions/end-others")
