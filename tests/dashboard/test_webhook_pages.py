@@ -89,6 +89,8 @@ def test_what_is_wrong_stands_beside_its_field_and_nothing_is_made(house: House)
     private = house.owner.post("/webhooks/new", url="http://10.0.0.1/x", type="*", verb="post")
     assert re.search(r'id="url-fault"[^>]*>[^<]*not a public address', private.text)
     assert 'value="http://10.0.0.1/x"' in private.text
+    odd = house.owner.post("/webhooks/new", url="http://0177.0.0.1/x", type="*", verb="post")
+    assert re.search(r'id="url-fault"[^>]*>[^<]*an IPv4 address', odd.text)
     unknown = house.owner.post("/webhooks/new", url=URL, type="*", verb="post", mailing_list_id=999)
     assert unknown.status_code == 422
     assert "Mailing List Does Not Exist" in unknown.text

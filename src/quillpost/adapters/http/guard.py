@@ -17,6 +17,7 @@ from aiohttp.abc import AbstractResolver
 from yarl import URL
 
 from quillpost.adapters.http.addresses import is_public
+from quillpost.kit.hosts import fault_of_host
 
 if TYPE_CHECKING:  # aiohttp has these types for checkers alone
     from aiohttp.client_reqrep import ClientRequest
@@ -59,15 +60,17 @@ class OutboundGuard:
             return "The URL must not contain spaces or control characters."
         try:
             parsed = URL(url)
-            host, port = parsed.host, parsed.port
+            host, spelled, port = parsed.host, parsed.raw_host, parsed.port
         except ValueError:
             return "This is not a URL that we can read."
         if parsed.scheme not in {"http", "https"}:
             return "The URL must start with http:// or https://."
-        if not host or not port:
+        if not host or not spelled or not port:
             return "The URL names no server."
         if parsed.user is not None or parsed.password is not None:
             return "The URL must not contain a user name or password."
+        if (wrong := fault_of_host(spelled)) is not None:
+            return wrong
         if _is_evidently_private(host) and not self._is_exempt((host, port)):
             return f"{host} is not a public address."
         return None
@@ -130,7 +133,8 @@ class _GuardedConnector(aiohttp.TCPConnector):
 
 def _is_evidently_private(host: str) -> bool:
     """Whether the text alone shows it, so that the caller hears of it early."""
-    if host == "localhost" or host.endswith(".localhost"):
+    name = host.removesuffix(".")
+    if name == "localhost" or name.endswith(".localhost"):
         return True
     address = _literal(host)
     return address is not None and not is_public(address)
