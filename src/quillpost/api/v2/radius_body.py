@@ -256,7 +256,7 @@ class RadiusCall(RadiusFields):
     @classmethod
     def ignored_in(cls, sent: Any) -> set[str]:
         is_beside = isinstance(sent, Mapping) and sent.get("address") is not None
-        return super().ignored_in(sent) | ({"radius_center"} & sent.keys() if is_beside else set())
+        return super().ignored_in(sent) | ({"radius_center"} & _given(sent) if is_beside else set())
 
 
 def ignored_in_radius(sent: Any) -> set[str]:
@@ -265,11 +265,16 @@ def ignored_in_radius(sent: Any) -> set[str]:
         return set()
     names = {f"radius_search.{name}" for name in RadiusOfSend.ignored_in(sent.get("radius_search"))}
     if sent.get("radius_search") is not None:
-        return names | (OF_CENTER & sent.keys())
+        return names | (OF_CENTER & _given(sent))
     if sent.get("radius_center") is None:
-        return names | ((OF_CENTER - {"radius_distance_miles"}) & sent.keys())
+        return names | ((OF_CENTER - {"radius_distance_miles"}) & _given(sent))
     center = RadiusCenter.of(sent["radius_center"])
     return names | {f"radius_center.{name}" for name in RadiusCenter.ignored_in(center)}
+
+
+def _given(sent: Mapping[str, Any]) -> set[str]:
+    """Fields that have a value: null is as good as left out."""
+    return {name for name, value in sent.items() if value is not None}
 
 
 OF_CENTER = AroundCenter.model_fields.keys()
