@@ -282,7 +282,9 @@ def test_a_piece_falls_back_to_the_sub_accounts_background(
 
     def shown(**more: Any) -> tuple[int, ...]:
         answer = owner.send(piece, sub_account_id=number, preview=True, **changes, **more).json()
-        return colour_at(owner, answer["data"]["previews"][side], (8, 300))
+        # Below the window of an envelope, through which a letter shows nothing but its address.
+        place = (8, 900) if "letter" in piece else (8, 300)
+        return colour_at(owner, answer["data"]["previews"][side], place)
 
     assert shown() == TEAL
     assert shown(use_custom_background=False) != TEAL
