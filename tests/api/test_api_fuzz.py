@@ -244,7 +244,7 @@ def tagged(tag: str) -> set[str]:
     return {operation.label for operation in OPERATIONS if tag in operation.described["tags"]}
 
 
-@pytest.mark.timeout(7_200 if IS_LONG else 120)
+@pytest.mark.timeout(7_200 if IS_LONG else 600)
 @pytest.mark.parametrize("tag", TAGS)
 def test_no_call_surprises_us(world: World, tag: str) -> None:
     seen = run(described(world, "examples", "fuzzing", of=tagged(tag)))
@@ -301,7 +301,7 @@ def test_what_is_made_can_be_read_changed_and_removed_along_the_links(world: Wor
     assert follow("GET").status_code == 404
 
 
-@pytest.mark.timeout(7_200 if IS_LONG else 120)
+@pytest.mark.timeout(7_200 if IS_LONG else 600)
 @pytest.mark.parametrize("collection", COLLECTIONS)
 def test_no_chain_of_calls_surprises_us(world: World, collection: str) -> None:
     """In any order, often after it is gone. What the calls say is good: it is their order that is tried."""
