@@ -9,6 +9,7 @@ from fastapi import FastAPI
 
 from quillpost import __version__
 from quillpost.api import errors, v2
+from quillpost.api.admission import Admission
 from quillpost.api.cors import Preflights
 from quillpost.api.description import describe
 from quillpost.api.envelope import Envelope
@@ -39,6 +40,7 @@ from quillpost.doors import (
 )
 from quillpost.doors.docs_page import add_docs_page
 from quillpost.doors.gift_guesses import Guesses
+from quillpost.kit.ending import Ending
 from quillpost.oauth import authorize, metadata, revoke, token
 from quillpost.pages import assets
 from quillpost.parts import Parts
@@ -47,25 +49,28 @@ from quillpost.reception import troubles
 from quillpost.reception.cookies import SESSION
 from quillpost.reception.live import Live
 
-Background = Callable[[], AbstractAsyncContextManager[None]]
+Background = Callable[[Ending], AbstractAsyncContextManager[None]]
 
 
 def create_app(parts: Parts, background: Background | None = None) -> FastAPI:
     """The application over these parts; `background` runs beside it, from first to last request."""
-    live = Live(parts.db, parts.clock)
+    live, ending = Live(parts.db, parts.clock), Ending()
+    admission = Admission(share=parts.limits.calls_at_once, patience=parts.limits.wait_seconds)
+    ending.first(live.end)
+    ending.first(admission.close)
     watch = DatabaseWatch(parts.db.conninfo)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[Mapping[str, Any]]:
-        # What the server itself is to know of us: its connections end our streams when it stops.
-        known = {"live": live}
+        # What the server itself is to know of us: when it stops, its connections have us begin to end.
+        known = {"ending": ending}
         watching = asyncio.create_task(watch.run())
         try:
             if background is None:
                 yield known
             else:
                 await asyncio.to_thread(NURSERY.warm_up)  # the first picture need not wait for it
-                async with preparing(parts.studio.hands), background():
+                async with preparing(parts.studio.hands), background(ending):
                     yield known
         finally:
             watching.cancel()
@@ -123,10 +128,12 @@ def create_app(parts: Parts, background: Background | None = None) -> FastAPI:
     describe(app)
     add_docs_page(app, parts)
     app.add_middleware(Methods, routes=app.routes, refuse=troubles.answer_trouble)
-    app.add_middleware(_Gate, parts=parts, cookie=SESSION, refuse=troubles.answer_trouble)
+    app.add_middleware(
+        _Gate, parts=parts, admission=admission, cookie=SESSION, refuse=troubles.answer_trouble
+    )
     app.add_middleware(Preflights)
     app.add_middleware(Presence)
-    app.add_middleware(Envelope)
+    app.add_middleware(Envelope, ending=ending)
     # In front of all: a scan is answered by little more than the look-up and the row that it costs.
     app.add_middleware(_ScanDoor, parts=parts)
     return app

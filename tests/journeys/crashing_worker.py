@@ -1,26 +1,30 @@
-"""A point in the program at which a process kills itself, as a power cut would."""
+"""A point in the program at which a process kills itself, as a power cut would, or at which it stays."""
 
 import importlib
 import inspect
 import os
 import signal
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
 from itertools import count
 from typing import Any, Literal
 
+AN_HOUR = 3_600
+
 
 @dataclass(frozen=True)
 class CrashPoint:
-    """Right before, or right after, the n-th call of a function, named `package.module:Class.function`.
+    """Right before, or right after, the n-th call of a function, named `package.module:Class.function`; or
+    that call takes an hour (`during`).
 
     The name is that of the place where it is looked up: a function that another module imported by name
     is that module's.
     """
 
     function: str
-    moment: Literal["before", "after"]
+    moment: Literal["before", "after", "during"]
     call: int = 1
 
     def __str__(self) -> str:
@@ -53,6 +57,8 @@ class CrashPoint:
         @wraps(original)
         def crash(*args: Any, **options: Any) -> Any:
             fatal = next(numbers) == self.call
+            if fatal and self.moment == "during":
+                time.sleep(AN_HOUR)
             _die_if(fatal and self.moment == "before")
             result = original(*args, **options)
             _die_if(fatal)

@@ -91,10 +91,10 @@ class Service:
         until(self._ready_or_dead, what=f"{self.url} ready")
         return self
 
-    def stop(self, number: int = signal.SIGINT) -> int:
+    def stop(self, number: int = signal.SIGINT, *, within: float = PATIENCE) -> int:
         """Its exit code."""
         self._process.send_signal(number)
-        return self._process.wait(PATIENCE)
+        return self._process.wait(within)
 
     def kill(self) -> None:
         self._process.kill()
@@ -186,7 +186,7 @@ class Command:
             self._status = self._nursery.ask(wait=self.pid, seconds=0)
         return self._status is not None
 
-    def stop(self, number: int = signal.SIGTERM) -> int:
+    def stop(self, number: int = signal.SIGTERM, *, within: float = PATIENCE) -> int:
         if not self.has_ended():
             os.kill(self.pid, number)
-        return self.wait()
+        return self.wait(within)

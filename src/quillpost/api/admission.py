@@ -13,7 +13,8 @@ from collections import Counter, deque
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 
-from quillpost.kit.errors import Overloaded
+from quillpost.kit.ending import STOPPING
+from quillpost.kit.errors import Overloaded, Unavailable
 
 PLACES = 16
 """Requests at work at once in a process."""
@@ -65,7 +66,9 @@ class Place:
         self._waiter: _Waiter | None = None
 
     def enter_at_once(self) -> bool:
-        """Whether there was room."""
+        """Whether there was room. Whoever was never inside finds a house closed that is about to end."""
+        if self._admission.is_closed and not self._was_inside:
+            raise Unavailable(STOPPING)
         if not self._is_inside and self._admission._take_free(self._whose):
             self._is_inside = self._was_inside = True
         return self._is_inside
@@ -112,10 +115,18 @@ class Admission:
         self._levels: list[dict[Hashable, None]] = [{} for _ in range(places + 1)]
         self._overdue: deque[_Waiter] = deque()
         self._next_refusal: asyncio.TimerHandle | None = None
+        self.is_closed = False
 
     def place(self, whose: Hashable, *, patience: float = 1) -> Place:
         """For a request that is to enter; some wait so many times as long as others."""
         return Place(self, whose, self._patience * patience)
+
+    def close(self) -> None:
+        """Nobody new comes in, and whoever waits to is sent away. Who was inside before may finish."""
+        self.is_closed = True
+        waiting = [waiter for line in self._lines.values() for waiter in line.new if waiter.waits]
+        for waiter in waiting:
+            self._send_away(waiter, Unavailable(STOPPING))
 
     def inside(self, whose: Hashable) -> int:
         return self._inside[whose]

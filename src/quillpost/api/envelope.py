@@ -1,5 +1,6 @@
 """Around every request: an id, a line in the log, a count, the limit's headers, and no naked failure."""
 
+import asyncio
 import re
 import time
 from uuid import uuid4
@@ -11,8 +12,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from quillpost.accounts.rules import Allowance, Caller
 from quillpost.api.allowed import KNOWN
 from quillpost.api.cors import is_open, open_to_all
-from quillpost.api.errors import HUNG_UP, unexpected
+from quillpost.api.errors import HUNG_UP, response_for, unexpected
 from quillpost.api.leaks import cover
+from quillpost.kit.ending import STOPPING, Ending
+from quillpost.kit.errors import Unavailable
 from quillpost.kit.metrics import REQUEST_SECONDS, REQUESTS
 from quillpost.kit.tokens import hide_secrets
 
@@ -35,8 +38,9 @@ ALWAYS_SECURE = "max-age=31536000"
 
 
 class Envelope:
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, ending: Ending | None = None) -> None:
         self._app = app
+        self._ending = ending or Ending()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -63,8 +67,15 @@ class Envelope:
 
         with structlog.contextvars.bound_contextvars(request=request_id):
             try:
-                await self._app(scope, receive, sealed)
+                with self._ending.request():
+                    await self._app(scope, receive, sealed)
                 status = status or HUNG_UP
+            except asyncio.CancelledError:
+                if not self._ending.has_begun:
+                    raise
+                # The server stops and waits no longer. No commit was allowed for a while: nothing was done.
+                if not status:
+                    await response_for(Unavailable(STOPPING))(scope, receive, sealed)
             except Exception:
                 log.exception("request.failed", path=_route(scope))
                 if status:

@@ -20,7 +20,7 @@ from quillpost.api.leaks import InAddress
 from quillpost.api.passage import Passage
 from quillpost.api.route import PREFIX
 from quillpost.api.uploads import Landing, takes_file
-from quillpost.kit.errors import Overloaded, QuillpostError, Throttled, Unauthenticated
+from quillpost.kit.errors import QuillpostError, Throttled, Unauthenticated, Unavailable
 from quillpost.parts import Parts
 
 Refuse = Callable[[Request, Exception], Awaitable[Response]]
@@ -93,7 +93,7 @@ class Gate:
         """Of anything else."""
         try:
             await passage.enter()
-        except Overloaded as refusal:
+        except Unavailable as refusal:
             answer = await self._refuse(Request(scope, passage.receive), refusal)
             await answer(scope, passage.receive, send)
             return

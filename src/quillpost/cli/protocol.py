@@ -17,8 +17,8 @@ class QuillpostProtocol(HttpToolsProtocol):
 
     def shutdown(self) -> None:
         """The server stops, and waits for what is still being answered: a stream would never be."""
-        if (live := self.app_state.get("live")) is not None:
-            live.end()
+        if (ending := self.app_state.get("ending")) is not None:
+            ending.begin()
         super().shutdown()
 
     def send_400_response(self, msg: str) -> None:

@@ -16,13 +16,15 @@ import structlog
 import typer
 import uvicorn
 from fastapi import FastAPI
-from uvicorn.supervisors import Multiprocess
 
 from quillpost import wiring
+from quillpost.cli.deadline import ANSWER_SECONDS, PROCESS_SECONDS, Deadline
 from quillpost.cli.ground import make_ready
+from quillpost.cli.processes import ServerProcesses, end_in_time
 from quillpost.cli.protocol import QuillpostProtocol
 from quillpost.cli.welcome import Welcome, prepare_welcome
-from quillpost.cli.working import GRACE_SECONDS, end, leave, spare_the_collector, started
+from quillpost.cli.working import end, leave, spare_the_collector, started
+from quillpost.kit.ending import Ending
 from quillpost.kit.errors import NotReady
 from quillpost.kit.logs import configure_logs
 from quillpost.outbound import note_receiver
@@ -86,6 +88,7 @@ def app_of_child() -> FastAPI:
     settings = wiring.load_settings()
     configure_logs(as_json=settings.log_format == "json", level=settings.log_level)
     Thread(target=_end_with_parent, daemon=True).start()
+    end_in_time(Deadline(PROCESS_SECONDS))
     return _application(settings, wiring.open_ground(settings, stays=True).conninfo)
 
 
@@ -111,8 +114,9 @@ def _application(settings: wiring.Settings, conninfo: str) -> FastAPI:
 
 def _background(settings: wiring.Settings, parts: Parts) -> Background:
     @asynccontextmanager
-    async def running() -> AsyncIterator[None]:
+    async def running(ending: Ending) -> AsyncIterator[None]:
         stop = asyncio.Event()
+        ending.first(stop.set)
         tasks = started(stop, wiring.runner(settings, parts), *wiring.listeners(settings, parts))
         spare_the_collector()
         try:
@@ -124,15 +128,19 @@ def _background(settings: wiring.Settings, parts: Parts) -> Background:
     return running
 
 
-class _GreetingServer(uvicorn.Server):
-    """Says hello once it accepts connections, and tells its ground when it is asked to stop."""
+class _Server(uvicorn.Server):
+    """Says hello once it accepts connections. Asked to stop, it tells its ground, and is gone in time."""
 
     greeting: Welcome | None = None
-    ground: wiring.Ground | None = None
+
+    def __init__(self, config: uvicorn.Config, ground: wiring.Ground) -> None:
+        super().__init__(config)
+        self._ground = ground
+        self._deadline = Deadline(PROCESS_SECONDS, last=ground.close)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        if self.ground is not None:
-            self.ground.retire()
+        self._deadline.start()
+        self._ground.retire()
         super().handle_exit(sig, frame)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -152,26 +160,16 @@ def _config(settings: wiring.Settings, app: Any, **more: Any) -> uvicorn.Config:
         server_header=False,
         proxy_headers=bool(settings.trusted_proxies),
         forwarded_allow_ips=settings.trusted_proxies,
-        timeout_graceful_shutdown=GRACE_SECONDS,
+        timeout_graceful_shutdown=ANSWER_SECONDS,
         **more,
     )
-
-
-class _ServerProcesses(Multiprocess):
-    """Several of them; tells their ground before they are asked to stop."""
-
-    ground: wiring.Ground
-
-    def terminate_all(self) -> None:
-        self.ground.retire()
-        super().terminate_all()
 
 
 def _serve_alone(
     settings: wiring.Settings, ground: wiring.Ground, listener: socket.socket, greeting: Welcome | None
 ) -> None:
-    server = _GreetingServer(_config(settings, _application(settings, ground.conninfo)))
-    server.greeting, server.ground = greeting, ground
+    server = _Server(_config(settings, _application(settings, ground.conninfo)), ground)
+    server.greeting = greeting
     server.run(sockets=[listener])
 
 
@@ -185,9 +183,7 @@ def _serve_many(
     config = _config(settings, "quillpost.cli.server_child:app_of_child", factory=True, workers=workers)
     if greeting is not None:
         greeting.show()
-    processes = _ServerProcesses(config, sockets=[listener])
-    processes.ground = ground
-    processes.run()
+    ServerProcesses(config, [listener], ground).run()
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -12,13 +12,12 @@ import structlog
 import typer
 
 from quillpost import wiring
+from quillpost.cli.deadline import PROCESS_SECONDS, WORK_SECONDS, Deadline
 from quillpost.cli.ground import make_ready
 from quillpost.kit.logs import configure_logs
 from quillpost.parts import Parts
 
 log = structlog.get_logger(__name__)
-
-GRACE_SECONDS = 15
 
 
 def add_to(app: typer.Typer) -> None:
@@ -36,15 +35,19 @@ def work(
     settings = wiring.load_settings()
     configure_logs(as_json=settings.log_format == "json", level=settings.log_level)
     ground = wiring.open_ground(settings, stays=True, supervises=True)
+    deadline = Deadline(PROCESS_SECONDS, last=ground.close)
+
+    def begin_to_end() -> None:
+        deadline.start()
+        ground.retire()
+
     try:
         make_ready(ground.conninfo)
         parts = wiring.build(settings, ground.conninfo)
         wiring.warn_of_open_key(settings)
         chosen = [name.strip() for name in queues.split(",")] if queues else None
         with suppress(KeyboardInterrupt):
-            asyncio.run(
-                work_until_stopped(settings, parts, chosen, concurrency, before_the_end=ground.retire)
-            )
+            asyncio.run(work_until_stopped(settings, parts, chosen, concurrency, before_the_end=begin_to_end))
         parts.db.close()
     finally:
         ground.close()
@@ -80,7 +83,7 @@ def started(stop: asyncio.Event, *parts: Worker) -> list[asyncio.Task[None]]:
 
 async def end(tasks: Sequence[asyncio.Task[None]]) -> None:
     """See the work home, but not for ever: with the database gone it would wait in vain."""
-    _, late = await asyncio.wait(tasks, timeout=GRACE_SECONDS)
+    _, late = await asyncio.wait(tasks, timeout=WORK_SECONDS)
     for task in late:
         task.cancel()
     await asyncio.gather(*late, return_exceptions=True)

@@ -11,6 +11,7 @@ import structlog
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from quillpost.database.session_locks import SessionLocks
+from quillpost.kit.ending import may_commit
 from quillpost.kit.errors import NotReady, Unavailable
 
 log = structlog.get_logger(__name__)
@@ -94,6 +95,7 @@ def _begun(engine: sa.Engine) -> Iterator[Tx]:
     try:
         with engine.begin() as tx:
             yield tx
+            may_commit()
     except (*BROKEN, psycopg.OperationalError, psycopg.InterfaceError) as broken:
         # Not only a server that is gone: a deadlock, or a disk that is full, is told to callers alike.
         state = getattr(getattr(broken, "orig", broken), "sqlstate", None)

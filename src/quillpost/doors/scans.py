@@ -4,6 +4,7 @@ The way that nearly everyone takes is answered before all that other requests pa
 led on goes through it, to a page that says why.
 """
 
+import asyncio
 import secrets
 import time
 from collections.abc import Iterable
@@ -112,7 +113,7 @@ class ScanDoor:
             kind = kind_of(agent, hints)
             try:
                 found = await self._desk.follow(code, found, kind, shown_agent(agent), counts=counts)
-            except Unavailable:
+            except (Unavailable, asyncio.CancelledError):  # the server stops, and waits no longer
                 return request_id, AWAY
         if isinstance(found, Known):
             return request_id, found

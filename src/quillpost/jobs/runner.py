@@ -27,7 +27,10 @@ KEPT_HOURS = 72
 OWN_QUEUE = "default"
 """Where the engine's own housekeeping waits."""
 
-BEYOND_GRACE = 2.0
+LONGEST_GRACE = 3.5
+"""Seconds that jobs have to finish when their worker is to end. Those that do not are tried again."""
+
+BEYOND_GRACE = 1.0
 """Seconds that a worker may take to end once its last job has, or was given up."""
 
 # Those that are due, in queues of which nobody does a job.
@@ -62,7 +65,7 @@ class Pulse:
 
     @property
     def grace_seconds(self) -> float:
-        return self.stall_seconds * 0.6
+        return min(self.stall_seconds * 0.6, LONGEST_GRACE)
 
 
 class Runner:

@@ -1,0 +1,126 @@
+"""A server that stops: whoever waits is told so, and no request commits too late."""
+
+import asyncio
+
+import pytest
+import sqlalchemy as sa
+from starlette.types import Message, Receive, Scope, Send
+
+from quillpost.api.admission import Admission
+from quillpost.api.envelope import Envelope
+from quillpost.database.tables import accounts
+from quillpost.kit import ending as endings
+from quillpost.kit.ending import STOPPING, Ending
+from quillpost.kit.errors import Unavailable
+from quillpost.parts import Parts
+
+RENAME = sa.update(accounts).values(name="Another")
+
+
+@pytest.fixture
+def over(monkeypatch: pytest.MonkeyPatch) -> Ending:
+    """The end of a server at which the time to commit is over."""
+    monkeypatch.setattr(endings, "COMMIT_SECONDS", 0)
+
+    async def end() -> Ending:
+        ending = Ending()
+        ending.begin()
+        while not ending._is_over.is_set():
+            await asyncio.sleep(0)
+        return ending
+
+    return asyncio.run(end())
+
+
+def test_no_request_commits_when_its_time_is_over(parts: Parts, over: Ending) -> None:
+    def rename() -> None:
+        with parts.db.work() as tx:
+            tx.execute(RENAME)
+
+    async def request() -> None:
+        with over.request():
+            await asyncio.to_thread(rename)
+
+    with parts.db.work() as tx:
+        tx.execute(sa.insert(accounts).values(email="a@example.com", name="Dana", **_now(parts)))
+    with pytest.raises(Unavailable, match="stopping"):
+        asyncio.run(request())
+    assert _name(parts) == "Dana"
+
+
+def test_a_job_commits_whenever_it_is_done(parts: Parts, over: Ending) -> None:
+    assert over.has_begun
+    with parts.db.work() as tx:
+        tx.execute(sa.insert(accounts).values(email="a@example.com", name="Dana", **_now(parts)))
+    assert _name(parts) == "Dana"
+
+
+def test_what_is_done_first_is_done_once() -> None:
+    async def story() -> list[str]:
+        ending, done = Ending(), list[str]()
+        ending.first(lambda: done.append("streams end"))
+        ending.begin()
+        ending.begin()
+        return done
+
+    assert asyncio.run(story()) == ["streams end"]
+
+
+def test_whoever_waits_is_sent_away_and_whoever_was_inside_may_finish() -> None:
+    async def story() -> None:
+        admission = Admission(share=1, patience=3_600)
+        inside, waiting = admission.place("A"), admission.place("A")
+        await inside.enter()
+        turn = asyncio.create_task(waiting.enter())
+        await asyncio.sleep(0)
+        admission.close()
+        with pytest.raises(Unavailable, match="stopping"):
+            await turn
+        with pytest.raises(Unavailable, match="stopping"):
+            await admission.place("B").enter()
+        inside.leave()
+        await inside.enter()
+
+    asyncio.run(story())
+
+
+def test_whoever_is_given_up_is_told_503() -> None:
+    async def story() -> list[Message]:
+        ending, got, is_working = Ending(), list[Message](), asyncio.Event()
+
+        async def work(_scope: Scope, _receive: Receive, _send: Send) -> None:
+            is_working.set()
+            await asyncio.Event().wait()
+
+        async def send(message: Message) -> None:
+            got.append(message)
+
+        async def receive() -> Message:
+            return {"type": "http.request"}
+
+        scope = {"type": "http", "method": "POST", "path": "/api/v2/x", "headers": [], "scheme": "http",
+                 "query_string": b""}  # fmt: skip
+        request = asyncio.create_task(Envelope(work, ending)(scope, receive, send))
+        await is_working.wait()
+        ending.begin()
+        request.cancel()
+        await request
+        return got
+
+    start, body = asyncio.run(story())
+    assert (start["status"], dict(start["headers"])[b"retry-after"]) == (503, b"5")
+    assert STOPPING.encode() in body["body"]
+
+
+def _now(parts: Parts) -> dict[str, object]:
+    return {
+        "is_operator": False,
+        "test_mode": False,
+        "created_at": parts.clock(),
+        "updated_at": parts.clock(),
+    }
+
+
+def _name(parts: Parts) -> str:
+    with parts.db.work() as tx:
+        return str(tx.execute(sa.select(accounts.c.name)).scalar_one())
