@@ -6,7 +6,7 @@ how it looks: scripts, actions, attachments and hidden things have no way into t
 
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -20,6 +20,7 @@ from quillpost.composition.art.jpeg import read_jpeg_header
 from quillpost.composition.art.limits import MOST_CONTENT_BYTES, MOST_DRAWN, megabytes
 from quillpost.composition.art.refusals import BadImage, BadPdf
 from quillpost.composition.art.resources import filters_of, find_resource, mask_of, name_in, whole
+from quillpost.composition.art.unpacking import unpacked_drawing
 
 _MOST_PIXELS = 100_000_000
 _MOST_THINGS = 20_000
@@ -111,7 +112,7 @@ class Inspection:
         """The resources that a content stream uses, each of them inspected; what it draws is noted."""
         used: dict[str, dict[str, PdfObject]] = {}
         inks: list[Sequence[PdfObject]] = []
-        content = self._decoded(stream)
+        content = self._read(unpacked_drawing, stream)
         trace = Trace(len(content), partial(find_resource, resources))
         for operator, operands in self._instructions(stream, len(content)):
             name = name_in(operands, operator)
@@ -259,7 +260,7 @@ class Inspection:
             if (head.width, head.height) != (width, height):
                 return self._because("a damaged picture")
         elif _OURS_TO_DECODE.issuperset(filters):
-            self._decoded(image)
+            self._read(pikepdf.Object.read_bytes, image)
         return None
 
     def _font(self, font: PdfObject, inherited: PdfObject, depth: int) -> Node | None:
@@ -372,12 +373,11 @@ class Inspection:
             elif len(space) == 1:
                 self._space(family, depth + 1)
 
-    def _decoded(self, stream: pikepdf.Stream) -> bytes:
+    def _read(self, read: Callable[[pikepdf.Stream], bytes], stream: pikepdf.Stream) -> bytes:
         try:
-            decoded: bytes = stream.read_bytes()
+            return read(stream)
         except (pikepdf.PdfError, pikepdf.DataDecodingError) as error:
             raise BadPdf(f"Page {self.number} of the PDF is damaged or too complex.") from error
-        return decoded
 
     def _layer(self) -> None:
         if self.has_hidden_layers:

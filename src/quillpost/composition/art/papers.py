@@ -30,6 +30,7 @@ from quillpost.composition.art.redrawing import DPI, Redrawer
 from quillpost.composition.art.refusals import BadPdf
 from quillpost.composition.art.sheets import SHEET, Sheet, read_sheet
 from quillpost.composition.art.signatures import is_pdf, kind_of
+from quillpost.composition.art.unpacking import unpacked_drawing
 
 _VERSION = "1.6"
 _TAIL_BYTES = 2048
@@ -195,7 +196,7 @@ def _content_of(page: pikepdf.Page, number: int) -> bytes:
     for stream in streams:
         if isinstance(stream, pikepdf.Stream):
             try:
-                parts.append(stream.read_bytes())
+                parts.append(unpacked_drawing(stream))
             except (pikepdf.PdfError, pikepdf.DataDecodingError) as error:
                 raise BadPdf(
                     f"The drawing of page {number} of the PDF is damaged, or larger than"
