@@ -15,6 +15,7 @@ from quillpost.automations import due
 from quillpost.automations.drafting import Means, ReadSend
 from quillpost.automations.sending import send_due
 from quillpost.creative.shelf import forget_expired, forget_orphans
+from quillpost.database import search
 from quillpost.fulfilment import pooling, production, review, steps
 from quillpost.giftcards.giving_back import Returns
 from quillpost.giftcards.voiding import GIVE_BACK
@@ -65,6 +66,7 @@ def tasks(parts: Parts) -> list[Task]:
     find_dates = timed(partial(due.find_dates, db, zone=parts.worlds["live"].zone))
     give_back = timed(Returns(db, press.issuers).give_back)
     rejudge_old = partial(rejudge, db, parts.clock)
+    index_words = partial(search.index_new, db)
 
     def verify_new() -> None:
         if parts.verifying is not None:
@@ -84,6 +86,7 @@ def tasks(parts: Parts) -> list[Task]:
         Task(GIVE_BACK, give_back),
         Task(filling.FILL, partial(filling.fill, importing), queue=filling.QUEUE, retries=6),
         Task(VERIFY, verify_new),
+        Task(search.INDEX, index_words),
         Task(REJUDGE, rejudge_old),
         Task(due.SEND, automate),
         Task(due.FIND_DATES, find_dates),
@@ -100,6 +103,7 @@ def tasks(parts: Parts) -> list[Task]:
         Task("webhooks.replay_again", partial(replaying.go_on_again, db), every="* * * * *"),
         Task("leads.tell_again", partial(buying.tell_again, db), every="* * * * *"),
         Task("giftcards.give_back_again", give_back, every="* * * * *"),
+        Task("search.index_again", index_words, every="* * * * *"),
         Task("audience.verify_again", verify_new, every="* * * * *"),
         Task("audience.rejudge_again", rejudge_old, every="* * * * *"),
         Task("automations.send_again", automate, every="* * * * *"),

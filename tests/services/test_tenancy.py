@@ -33,7 +33,8 @@ CLOSED = (
     "news_threads", "notice_refusals", "automation_due", "automation_sent", "deliveries_other",
     "carrier_scans", "received_events", "rate_windows", "lead_files", "procrastinate_workers",
     "procrastinate_periodic_defers", "alembic_version", "sessions", "recovery_codes", "password_resets",
-    "oauth_codes", "refresh_tokens", "giftcard_stock", "item_search",
+    "oauth_codes", "refresh_tokens", "giftcard_stock", "recipient_search",
+    "item_search", "search_backlog",
 )  # fmt: skip
 SEEN_BESIDES = {
     ("people", "tenant"): "memberships",

@@ -295,6 +295,24 @@ items = sa.Table(
     column("is_mailed", Flag),
 )
 
+recipient_search = sa.Table(
+    "recipient_search",
+    metadata,
+    sa.Column("recipient_id", Big, primary_key=True),
+    column("words", TSVECTOR()),
+)
+
+search_backlog = sa.Table(
+    "search_backlog",
+    metadata,
+    key(),
+    column("kind", Text),
+    column("account_id", Big),
+    column("first_id", Big),
+    column("last_id", Big),
+    column("ids", ARRAY(Big)),
+)
+
 item_search = sa.Table(
     "item_search",
     metadata,

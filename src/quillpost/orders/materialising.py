@@ -9,7 +9,7 @@ import structlog
 
 from quillpost import events, jobs
 from quillpost.audience.rejudging import is_under_way, judge_lists, judge_suppressions
-from quillpost.database import Database, Tx
+from quillpost.database import Database, Tx, search
 from quillpost.database.tables import items, orders
 from quillpost.orders import listed, store
 from quillpost.orders.listed import PERSON_COLUMNS, Reach
@@ -76,6 +76,7 @@ def materialise(db: Database, order_id: int, *, needs_credit: Collection[str] = 
         # Held even so: what is owed for it can be seen, and nothing else is sent on it.
         ledger.hold_exactly(tx, order_id, cents=cost.total, why="audience", now=now)
         jobs.wake(tx, SWEEP, at=max(order.due_at, now))
+        jobs.wake(tx, search.INDEX, at=now)
     log.info("audience.materialised", order=order_id, items=made.rowcount)
 
 

@@ -23,7 +23,7 @@ from quillpost.audience.importing.records import Record, records
 from quillpost.audience.importing.settling import put_on_list
 from quillpost.audience.importing.store import Import
 from quillpost.audience.lists import MailingList, lock_lists, update_list
-from quillpost.database import Database, Tx
+from quillpost.database import Database, Tx, search
 from quillpost.kit.times import Clock
 from quillpost.ports import FileMissing, FileStore
 
@@ -144,6 +144,7 @@ def _settle(means: Means, import_id: int) -> None:
         if found is None or work is None:
             raise Overtaken
         put_on_list(tx, work, found, clock=means.clock)
+        jobs.wake(tx, search.INDEX, at=means.clock())
     log.info("audience.imported", id=import_id, rows=work.rows_read)
 
 
