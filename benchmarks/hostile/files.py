@@ -137,9 +137,32 @@ def honest_picture(size: int) -> bytes:
     return _png(side, side, depth=8, packed=zlib.compress(rows, 0))
 
 
-def honest_table(size: int) -> bytes:
-    row = b"Jane Doe,12 Main St,Austin,TX,78701\n"
-    return b"name,address,city,state,zip\n" + row * max(1, size // len(row))
+def honest_workbook(size: int) -> bytes:
+    """A sheet of people, about as large in the file."""
+    row = '<row><c t="inlineStr"><is><t>{}</t></is></c><c t="inlineStr"><is><t>12 Main St</t></is></c></row>'
+    people = "".join(row.format(os.urandom(40).hex()) for _ in range(max(1, size // 60)))
+    sheet = io.BytesIO()
+    with zipfile.ZipFile(sheet, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for name, inside in _WORKBOOK.items():
+            archive.writestr(name, inside)
+        archive.writestr("xl/worksheets/sheet1.xml", _SHEET.format(people))
+    return sheet.getvalue()
+
+
+_SCHEMAS = "http://schemas.openxmlformats.org"
+_MAIN = f"{_SCHEMAS}/spreadsheetml/2006/main"
+_RELATED = f"{_SCHEMAS}/officeDocument/2006/relationships"
+_RELATION = (
+    f'<Relationships xmlns="{_SCHEMAS}/package/2006/relationships">'
+    f'<Relationship Id="r1" Type="{_RELATED}/{{}}" Target="{{}}"/></Relationships>'
+)
+_SHEET = f'<worksheet xmlns="{_MAIN}"><sheetData>{{}}</sheetData></worksheet>'
+_WORKBOOK = {
+    "_rels/.rels": _RELATION.format("officeDocument", "xl/workbook.xml"),
+    "xl/_rels/workbook.xml.rels": _RELATION.format("worksheet", "worksheets/sheet1.xml"),
+    "xl/workbook.xml": f'<workbook xmlns="{_MAIN}" xmlns:r="{_RELATED}"><sheets>'
+    '<sheet name="People" sheetId="1" r:id="r1"/></sheets></workbook>',
+}
 
 
 def hostile_files() -> list[HostileFile]:
@@ -164,7 +187,7 @@ def _picture(name: str, data: bytes) -> HostileFile:
 
 
 def _table(name: str, data: bytes) -> HostileFile:
-    return _beside(name, "file", "application/octet-stream", data, honest_table)
+    return _beside(name, "file", "application/octet-stream", data, honest_workbook)
 
 
 def _beside(

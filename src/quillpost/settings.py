@@ -260,10 +260,14 @@ class Settings(BaseSettings):
     body_keys: int = Field(
         200_000, ge=100, description="Keys that the objects of one body may have, all together."
     )
+    object_keys: int = Field(10_000, ge=100, description="Keys that one object of a body may have.")
     body_depth: int = Field(
         32, ge=8, le=100, description="Objects and arrays that may be within each other in a body."
     )
     key_bytes: int = Field(1_000, ge=100, description="Longest key in a body, or name of a form's field.")
+    text_bytes: int = Field(
+        1_000_000, ge=10_000, description="Longest text in a body, or field of a form without files."
+    )
     unknown_keys: int = Field(
         1_000, ge=10, description="Different keys in one body that may be ones we do not know."
     )

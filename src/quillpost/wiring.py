@@ -112,8 +112,10 @@ def build(
             bounds=Bounds(
                 nodes=settings.body_nodes,
                 keys=settings.body_keys,
+                object_keys=settings.object_keys,
                 depth=settings.body_depth,
                 key_bytes=settings.key_bytes,
+                text_bytes=settings.text_bytes,
                 unknown_keys=settings.unknown_keys,
             ),
             import_bytes=settings.import_bytes,

@@ -16,9 +16,11 @@ from traces import FORM, JSON, logged, traces
 from makers import Account, Build, Clock, carry_on, person
 from quillpost.api import arrival
 from quillpost.api.admission import PLACES, Admission
+from quillpost.api.answers import header_text
 from quillpost.api.gate import Gate
 from quillpost.database.tables import idempotency_keys
 from quillpost.kit.metrics import REGISTRY
+from quillpost.kit.tokens import mint
 from quillpost.parts import Parts
 from quillpost.web import create_app
 
@@ -228,3 +230,40 @@ def _scope(owner: Account, length: int | None = None) -> Scope:
     if length is not None:
         headers.append((b"content-length", str(length).encode()))
     return {"type": "http", "path": "/api/v2/ping", "headers": headers, "client": ("127.0.0.1", 1)}
+
+
+def test_large_bodies_come_in_no_faster_than_the_loop_should_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of them together; a small one, or one that comes slowly, is never held back."""
+    waits: list[float] = []
+
+    async def note(seconds: float) -> None:
+        waits.append(seconds)
+
+    async def read(scope: Scope, pieces: list[bytes], pace: arrival.Pace) -> bytes:
+        left = list(pieces)
+
+        async def receive() -> Message:
+            return {"type": "http.request", "body": left.pop(0), "more_body": bool(left)}
+
+        return await arrival.whole_body(scope, receive, largest=10**9, grow=lambda _: None, pace=pace)
+
+    async def two_at_once() -> None:
+        pace, scope = arrival.Pace(), {"type": "http", "headers": []}
+        assert await read(scope, [b"x" * 60_000, b"y"], pace) == b"x" * 60_000 + b"y"
+        assert waits == []
+        large = [b"x" * (arrival.FASTEST // 100)] * 3
+        for _ in range(2):
+            assert await read(scope, large, pace) == b"".join(large)
+
+    monkeypatch.setattr(asyncio, "sleep", note)
+    asyncio.run(two_at_once())
+    first, second, third, fourth = waits
+    assert first == pytest.approx(0.01)
+    assert first < second < third < fourth <= 0.04
+
+
+def test_a_header_of_many_secrets_shows_no_half_of_one() -> None:
+    token = mint("test", b"\xab" * 24)
+    shown = header_text(", ".join(["x", *[token] * 300]))
+    assert shown.count("[hidden]") > 10
+    assert token[8:16] not in shown

@@ -24,12 +24,19 @@ from quillpost.web import create_app
 PARTS = "multipart/form-data; boundary=x"
 NARROW = {
     "body_nodes": 100, "body_keys": 300, "body_depth": 8, "key_bytes": 100, "unknown_keys": 10,
+    "object_keys": 200, "text_bytes": 10_000,
     "inline_recipients": 5, "body_bytes": 20_000, "import_bytes": 20_000, "calls_a_minute": 10_000,
 }  # fmt: skip
 
 TOO_MUCH: dict[str, tuple[bytes, str]] = {
     "nodes": (json.dumps([0] * 100).encode(), "more than 100 nodes (objects, arrays and values in arrays)"),
-    "keys": (json.dumps({f"k{n}": n for n in range(301)}).encode(), "more than 300 keys"),
+    "keys": (json.dumps([{f"k{n}": n for n in range(101)}] * 3).encode(), "more than 300 keys"),
+    "keys of one object": (
+        json.dumps({f"k{n}": n for n in range(201)}).encode(),
+        "An object of the body has more than 200 keys",
+    ),
+    "text length": (json.dumps(["k" * 10_001]).encode(), "A text of the body has more than 10,000 bytes"),
+    "spaces": (b" " * 18_000 + b"{}", "more than 15,000 spaces or digits in a row"),
     "depth": (b"[" * 9 + b"]" * 9, "nested more than 8 levels deep"),
     "key length": (json.dumps({"k" * 101: 1}).encode(), "A key of the body has more than 100 bytes"),
 }
@@ -194,7 +201,7 @@ def test_forms_of_apps_are_bounded_in_their_own_words(house: House, body: bytes,
 
 MAPPINGS: dict[str, tuple[str, str]] = {
     "nodes": (json.dumps({"a": [0] * 101}), "more than 100 nodes"),
-    "keys": (json.dumps({f"k{n}": n for n in range(301)}), "more than 300 keys"),
+    "keys": (json.dumps({f"k{n}": n for n in range(301)}), "An object of the body has more than 200 keys"),
     "depth": ("[" * 9 + "]" * 9, "nested more than 8 levels deep"),
     "key length": (json.dumps({"k" * 101: "name"}), "A key of the body has more than 100 bytes"),
 }

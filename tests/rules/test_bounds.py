@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,7 +16,13 @@ from quillpost.kit.errors import Invalid
 NODES = "The body has more than {:,} nodes (objects, arrays and values in arrays): send less in one call."
 KEYS = "The body has more than {:,} keys: send less in one call."
 DEPTH = "The body is nested more than {} levels deep: send it flatter."
+ROW = "An object of the body has more than {:,} keys: send less in one call."
+TEXT = "A text of the body has more than {:,} bytes: send a shorter one."
+BARE = "The body has more than 15,000 spaces or digits in a row: leave out what says nothing."
 LONG = "A key of the body has more than {:,} bytes: use a shorter one."
+SENTENCES = {
+    "nodes": NODES, "keys": KEYS, "object_keys": ROW, "depth": DEPTH, "key_bytes": LONG, "text_bytes": TEXT,
+}  # fmt: skip
 
 ODD = st.text(alphabet='"\\[]{},: a\n\tä😀', max_size=8)
 VALUES = st.recursive(
@@ -38,11 +45,31 @@ def measured(value: Any) -> Bounds:
     objects = [each for each, _ in all_inside if isinstance(each, dict)]
     written = [len(json.dumps(key, ensure_ascii=False).encode()) - 2 for each in objects for key in each]
     return Bounds(
+        object_keys=max(map(_keys_in_a_row, objects), default=0),
+        text_bytes=max(_written(value), default=0),
         nodes=sum(not has_key or isinstance(each, dict | list) for each, has_key in all_inside),
         keys=sum(map(len, objects)),
         depth=_depth(value),
         key_bytes=max(written, default=0),
     )
+
+
+def _keys_in_a_row(thing: dict[str, Any]) -> int:
+    """A value that holds an object divides the keys that are before it, with its own, from those after."""
+    longest = row = 0
+    for value in thing.values():
+        row += 1
+        longest = max(longest, row)
+        if any(isinstance(each, dict) for each in (value, *(inner for inner, _ in inside(value)))):
+            row = 0
+    return longest
+
+
+def _written(value: Any) -> Iterator[int]:
+    """How many bytes each text takes, keys among them."""
+    for each in (value, *(inner for inner, _ in inside(value))):
+        for text in each if isinstance(each, dict) else [each] if isinstance(each, str) else []:
+            yield len(json.dumps(text, ensure_ascii=False).encode(errors="surrogatepass")) - 2
 
 
 def _depth(value: Any) -> int:
@@ -67,10 +94,10 @@ def test_exactly_what_a_body_holds_is_counted(value: Any, indent: int | None, wi
     before, bounds.WINDOW = bounds.WINDOW, window
     try:
         assert refusal(body, fits) is None
-        for name, sentence in (("nodes", NODES), ("keys", KEYS), ("depth", DEPTH), ("key_bytes", LONG)):
+        for name, sentence in SENTENCES.items():
             least = getattr(fits, name)
             if least > 0:
-                narrower = Bounds(**{**_as_dict(fits), name: least - 1})
+                narrower = replace(fits, **{name: least - 1})
                 told = refusal(body, narrower)
                 # Of texts that are too many it is not known what they are.
                 assert told == sentence.format(least - 1) or (name == "nodes" and told), name
@@ -78,20 +105,24 @@ def test_exactly_what_a_body_holds_is_counted(value: Any, indent: int | None, wi
         bounds.WINDOW = before
 
 
-def _as_dict(limits: Bounds) -> dict[str, int]:
-    return {name: getattr(limits, name) for name in ("nodes", "keys", "depth", "key_bytes")}
-
-
 HOSTILE: dict[str, tuple[bytes, str]] = {
     "a million empty recipients": (b'{"recipients":[' + b"{}," * 999_999 + b"{}]}", NODES.format(100_000)),
     "nine million numbers": (b"[" + b"1," * 8_999_999 + b"1]", NODES.format(100_000)),
     "a million texts": (b"[" + b'"",' * 999_999 + b'""]', NODES.format(100_000)),
-    "a key of ten megabytes": (b'{"' + b"k" * 10_000_000 + b'":1}', LONG.format(1_000)),
-    "a key of escapes": (b'{"' + b"\\u0041" * 1_000_000 + b'" :1}', LONG.format(1_000)),
-    "a key of spaces": (b'{"' + b" " * 1_000_000 + b'"' + b" " * 1_000_000 + b":1}", LONG.format(1_000)),
+    "a key of ten megabytes": (b'{"' + b"k" * 10_000_000 + b'":1}', TEXT.format(1_000_000)),
+    "a key of escapes": (b'{"' + b"\\u0041" * 160_000 + b'" :1}', LONG.format(1_000)),
+    "a key of spaces": (b'{"' + b" " * 900_000 + b'"' + b" " * 9_000 + b":1}", LONG.format(1_000)),
+    "a text of escapes": (b'{"message":"' + b"\\u0041" * 3_300_000 + b'"}', TEXT.format(1_000_000)),
+    "nothing but spaces": (b" " * 20_000_000, BARE),
+    "a row of spaces": (b"[1" + b" " * 40_000 + b"]", BARE),
+    "a number of a megabyte": (b"[1." + b"3" * 1_000_000 + b"]", BARE),
     "half a million keys": (
-        b"{" + b",".join(b'"k%d":1' % n for n in range(500_000)) + b"}",
+        b"[" + b",".join(b'{"a":1,"b":2,"c":3,"d":4,"e":5,"f":6}' for _ in range(90_000)) + b"]",
         KEYS.format(200_000),
+    ),
+    "half a million keys of one object": (
+        b"{" + b",".join(b'"k%d":1' % n for n in range(500_000)) + b"}",
+        ROW.format(10_000),
     ),
     "a million levels": (b"[" * 1_000_000 + b"]" * 1_000_000, DEPTH.format(32)),
     "a million objects in each other": (b'{"a":' * 1_000_000 + b"1" + b"}" * 1_000_000, DEPTH.format(32)),
@@ -148,6 +179,7 @@ def test_a_form_is_counted_before_it_is_read(monkeypatch: pytest.MonkeyPatch) ->
     for body, told in (
         (b"&".join([b"a=1"] * 1_000_000), "The form has more than 3 fields: send 3 at most."),
         (b"k" * 1_001 + b"=1", "A field's name has more than 1,000 bytes: use a shorter one."),
+        (b"k=" + b"1" * 1_000_000, "A field has more than 1,000,000 bytes: send a shorter one."),
     ):
         with pytest.raises(Invalid) as refused:
             read_form(body, fields=3)

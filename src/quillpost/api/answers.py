@@ -13,6 +13,8 @@ from quillpost.kit.tokens import hide_secrets
 Row = TypeVar("Row")
 
 LONGEST_HEADER = 2_000
+LONGEST_SECRET = 200
+"""At least as long as any secret of ours, however it is written."""
 IGNORED = "X-Ignored-Fields"
 REFUSALS = 400
 
@@ -50,8 +52,15 @@ def unmeasured(response: Response) -> Response:
 
 def header_text(text: str) -> str:
     """Callers' own words may stand in a header: plain ASCII, on one line, not endless."""
-    plain = hide_secrets(text)[:LONGEST_HEADER].encode("ascii", "backslashreplace").decode()
+    plain = _beginning(text)[:LONGEST_HEADER].encode("ascii", "backslashreplace").decode()
     return "".join(letter if letter.isprintable() else " " for letter in plain)[:LONGEST_HEADER]
+
+
+def _beginning(text: str) -> str:
+    """Without secrets, and without the half of one at which it was cut off."""
+    most = 2 * LONGEST_HEADER
+    shown = hide_secrets(text[:most])
+    return shown if len(text) <= most else shown[:-LONGEST_SECRET]
 
 
 def verbatim(metadata: str | None) -> Any:

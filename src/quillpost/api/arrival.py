@@ -25,6 +25,13 @@ PATIENCE = 60.0
 SLOWEST = 16_000
 """Bytes a second. A poor mobile line is faster; whoever is slower only keeps our memory."""
 
+FASTEST = 100_000_000
+"""Bytes a second of all large bodies together. Hardly a line is faster; whoever calls from the same machine
+would keep the loop from everybody else."""
+
+SHORTEST_WAIT = 0.005
+"""Seconds: what is ahead by less goes on at once."""
+
 Grow = Callable[[int], None]
 
 
@@ -55,7 +62,22 @@ class Held:
             self._bytes -= mine
 
 
-async def whole_body(scope: Scope, receive: Receive, *, largest: int, grow: Grow) -> bytes:
+class Pace:
+    """Holds large bodies back that come faster than the loop should read."""
+
+    def __init__(self) -> None:
+        self._free_at = 0.0
+
+    async def keep(self, size: int) -> None:
+        now = asyncio.get_running_loop().time()
+        self._free_at = max(self._free_at, now) + size / FASTEST
+        if self._free_at - now > SHORTEST_WAIT:
+            await asyncio.sleep(self._free_at - now)
+
+
+async def whole_body(
+    scope: Scope, receive: Receive, *, largest: int, grow: Grow, pace: Pace | None = None
+) -> bytes:
     """The body, cut off at the limit whatever length it claims to have."""
     headers = Headers(scope=scope)
     declared = whole_number(headers.get("content-length", "")) or 0
@@ -79,6 +101,8 @@ async def whole_body(scope: Scope, receive: Receive, *, largest: int, grow: Grow
                 grow(size)
                 limit.reschedule(begun + PATIENCE + size / SLOWEST)
                 is_whole = not message.get("more_body")
+                if pace is not None and size > SMALL and not is_whole:
+                    await pace.keep(len(pieces[-1]))
     except TimeoutError:
         raise WrongBody(408) from None
     if size < declared:

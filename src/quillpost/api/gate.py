@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from quillpost.accounts import service as accounts
 from quillpost.accounts.rules import Allowance
 from quillpost.api.admission import Admission
-from quillpost.api.arrival import MOST, Grow, Held, HungUp, whole_body
+from quillpost.api.arrival import MOST, Grow, Held, HungUp, Pace, whole_body
 from quillpost.api.errors import WrongBody, response_for
 from quillpost.api.identities import Identities, account_line, address_of, bearer, is_account
 from quillpost.api.leaks import InAddress
@@ -58,6 +58,7 @@ class Gate:
         limits = parts.limits
         self._admission = admission or Admission(share=limits.calls_at_once, patience=limits.wait_seconds)
         self._held = Held(MOST * limits.body_bytes)
+        self._pace = Pace()
         self._landing = Landing(largest=limits.import_bytes, bounds=limits.bounds)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -117,7 +118,8 @@ class Gate:
         if takes_file(scope):
             scope["state"]["upload"] = await self._landing.whole(scope, passage.receive)
             return b""
-        return await whole_body(scope, passage.receive, largest=self._parts.limits.body_bytes, grow=grow)
+        largest = self._parts.limits.body_bytes
+        return await whole_body(scope, passage.receive, largest=largest, grow=grow, pace=self._pace)
 
     async def _admit(self, scope: Scope) -> Allowance:
         state = scope.setdefault("state", {})

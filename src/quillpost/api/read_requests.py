@@ -76,7 +76,7 @@ async def understand(request: Request, reading: Reading | None = None) -> Reques
 
 def _read(request: Request, body: bytes, reading: Reading, stops: Stops) -> ReadRequest | None:
     """None if there is nothing to read."""
-    if not body or body.isspace():
+    if not body or (len(body) <= LARGE_BODY and body.isspace()):
         return None
     read = _with_json(request)
     read._body = read.raw = body
@@ -159,7 +159,7 @@ def _sayable(text: str) -> str:
 
 
 def _form(body: bytes, bounds: Bounds) -> dict[str, FormText]:
-    if body.lstrip()[:1] in (b"{", b"["):
+    if body[:LARGE_BODY].lstrip()[:1] in (b"{", b"["):
         raise WrongBody(
             415, "The body looks like JSON but is labelled as a form: send Content-Type: application/json."
         )

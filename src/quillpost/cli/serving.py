@@ -34,7 +34,7 @@ from quillpost.web import Background, create_app
 
 log = structlog.get_logger(__name__)
 
-SWITCH_SECONDS = 0.0005
+SWITCH_SECONDS = 0.00005
 """How long a thread that computes keeps the interpreter from the others. The event loop asks for it many
 times in a request: with Python's 5 ms a few busy threads would make each of these a wait."""
 

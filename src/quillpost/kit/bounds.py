@@ -10,14 +10,19 @@ from urllib.parse import parse_qsl
 
 from quillpost.kit.errors import Invalid
 
-WINDOW = 256_000
+WINDOW = 16_000
 """Bytes that are looked at in one step: between two steps, other threads have their turn."""
+
+MOST_BARE = 15_000
+"""Bytes that may pass without a text and without a sign that divides values: spaces, or a number. A parser
+takes all of them in one step. Less than a step of ours: only whole steps are looked at."""
 
 MOST_FAULTS = 100
 """Errors that are built for one body, and told of it."""
 
 _SPACES = b" \t\r\n"
 _BRACKETS = b"[]{}"
+_DIVIDERS = b",:" + _BRACKETS
 _NOT_BRACKETS = bytes(each for each in range(256) if each not in _BRACKETS)
 _STEPS = bytes.maketrans(_BRACKETS, bytes([1, 255, 1, 255]))
 """A bracket as the step in depth that it makes: a signed byte."""
@@ -32,10 +37,14 @@ class Bounds:
     is counted."""
     keys: int = 200_000
     """Keys of all objects together: 5,000 recipients with every field have 115,000."""
+    object_keys: int = 10_000
+    """Keys of one object, or of what lies between two objects in it: a parser takes them in one step."""
     depth: int = 32
     """Objects and arrays within each other."""
     key_bytes: int = 1_000
     """Length of a key, as it is written."""
+    text_bytes: int = 1_000_000
+    """Length of any text, or of a form's field, as it is written."""
     unknown_keys: int = 1_000
     """Different keys that mean nothing to us."""
 
@@ -62,8 +71,11 @@ def read_form(
     names; ValueError if it cannot be read."""
     if body.count(b"&") >= fields:
         raise _too_much(f"The form has more than {fields:,} fields: send {fields:,} at most.")
-    if any(len(pair.partition(b"=")[0]) > bounds.key_bytes for pair in body.split(b"&")):
-        raise long_name(bounds)
+    for pair in body.split(b"&"):
+        if len(pair.partition(b"=")[0]) > bounds.key_bytes:
+            raise long_name(bounds)
+        if len(pair) > bounds.text_bytes:
+            raise _too_much(f"A field has more than {bounds.text_bytes:,} bytes: send a shorter one.")
     return parse_qsl(body.decode(), keep_blank_values=True, strict_parsing=strict, errors="strict")
 
 
@@ -105,6 +117,9 @@ class _Scan:
         self._bounds = bounds
         self._values = 1
         self._keys = self._inner = self._texts = self._depth = 0
+        self._row = 0
+        """Keys since the last brace."""
+        self._bare = 0
         self._is_open = False
         """Whether the last window ended within a text."""
         self._length = 0
@@ -119,9 +134,11 @@ class _Scan:
         parts = plain.split(b'"')
         if self._is_open:
             parts.insert(0, b"")
-        self._check_keys(parts)
+        self._check_texts(parts)
         outside = self._outside(parts)
+        self._check_bare(window, parts, outside)
         self._count(outside)
+        self._check_row(outside)
         self._is_open = len(parts) % 2 == 0
         self._descend(outside)
         self.check(slack=1)
@@ -137,6 +154,22 @@ class _Scan:
                 f"The body has more than {nodes:,} nodes (objects, arrays and values in arrays): send less in"
                 " one call."
             )
+
+    def _check_bare(self, window: bytes, parts: Sequence[bytes], outside: bytes) -> None:
+        is_bare = len(parts) == 1 and len(outside.translate(None, _DIVIDERS)) == len(outside)
+        self._bare = self._bare + len(window) if is_bare else 0
+        if self._bare > MOST_BARE:
+            raise _too_much(
+                f"The body has more than {MOST_BARE:,} spaces or digits in a row: leave out what says"
+                " nothing."
+            )
+
+    def _check_row(self, outside: bytes) -> None:
+        first, *others = [row.count(b":") for row in outside.replace(b"{", b"}").split(b"}")]
+        longest = max(self._row + first, *others, 0)
+        self._row = others[-1] if others else longest
+        if longest > (most := self._bounds.object_keys):
+            raise _too_much(f"An object of the body has more than {most:,} keys: send less in one call.")
 
     def _outside(self, parts: Sequence[bytes]) -> bytes:
         """All but texts and spaces; a quotation mark for each text that began."""
@@ -162,16 +195,20 @@ class _Scan:
         self._depth = depths[-1]
         self.is_over = self._depth < 0  # more was closed than was open
 
-    def _check_keys(self, parts: Sequence[bytes]) -> None:
-        """A text that a colon follows is a key."""
-        most = self._bounds.key_bytes
+    def _check_texts(self, parts: Sequence[bytes]) -> None:
+        """None may be too long; one that a colon follows is a key."""
+        most, longest = self._bounds.key_bytes, self._bounds.text_bytes
         if not self._is_open and self._length > most and parts[0].strip(_SPACES):
             self._require_no_key(parts[0])
             self._length = 0
         carried = self._length if self._is_open else 0
-        if carried + max(map(len, parts)) > most:
+        if carried + max(map(len, parts)) > min(most, longest):
             for place in range(1, len(parts), 2):
                 length = len(parts[place]) + (carried if place == 1 else 0)
+                if length > longest:
+                    raise _too_much(
+                        f"A text of the body has more than {longest:,} bytes: send a shorter one."
+                    )
                 if length > most and place + 1 < len(parts):
                     self._require_no_key(parts[place + 1])
         self._carry(parts, carried)
