@@ -14,6 +14,9 @@ from quillpost.postal.countries import COUNTRIES
     [
         ("DE", "Berlin", "BE", "10115", ["10115 Berlin"]),
         ("Germany", "Berlin", None, "10115", ["10115 Berlin"]),
+        ("ES", "Barcelona", "B", "08001", ["08001 Barcelona"]),
+        ("ES", "Sitges", "B", "08870", ["08870 Sitges Barcelona"]),
+        ("ES", "Sitges", "Cataluña", "08870", ["08870 Sitges Cataluña"]),
         ("GB", "London", "Middlesex", "NW1 6XE", ["London", "NW1 6XE"]),
         ("TR", "Kadikoy", "Istanbul", "34710", ["34710 Kadikoy/Istanbul"]),
         ("TR", "Kadikoy", None, "34710", ["34710 Kadikoy"]),

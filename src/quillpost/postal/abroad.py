@@ -17,6 +17,8 @@ class Rules(NamedTuple):
 
     provinces: dict[str, str]
     """Codes by any way to write a province, in small letters."""
+    names: dict[str, str]
+    """What the provinces are called, by their codes."""
     needs: frozenset[str]
     in_capitals: frozenset[str]
     has_codes: bool
@@ -38,6 +40,7 @@ def rules_of(country: str, province: str | None) -> Rules | None:
     return Rules(
         provinces={_spelled(name): code for code, name in reversed(found.country_area_choices)}
         | {_spelled(code): code for code, _ in found.country_area_choices},
+        names=dict(found.country_area_choices),
         needs=frozenset(found.required_fields),
         in_capitals=frozenset(found.upper_fields),
         has_codes="postal_code" in found.allowed_fields,

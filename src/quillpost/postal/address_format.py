@@ -21,6 +21,9 @@ _SEPARATORS = " ,/-"
 # `CH-8001`, `FO100`: letters that belong to the code. Longer ones are a place, as in `SINGAPORE 049315`.
 _LONGEST_PREFIX = 3
 
+# Whose provinces have letters that stand on cars, not on letters.
+_BY_NAME = frozenset({"ES"})
+
 _Format = tuple[tuple[str, ...], ...]
 
 
@@ -32,8 +35,9 @@ def address_lines(
     postal_code: str | None,
 ) -> list[str]:
     """Street and place, line by line; without name and country. `country` is a code or a name."""
-    layout = _format_of(country_code_of(country))
-    given = {_CITY: city, _PROVINCE: province, _CODE: postal_code}
+    code = country_code_of(country)
+    layout = _format_of(code)
+    given = {_CITY: city, _PROVINCE: _as_written(code, province), _CODE: postal_code}
     parts = {field: (value or "").strip() for field, value in given.items()}
     if not parts[_CITY] or parts[_CITY].casefold() == parts[_PROVINCE].casefold():
         # A city state, or a place that was given as a province alone.
@@ -44,6 +48,11 @@ def address_lines(
     for line in layout:
         lines += streets if line == (_STREET,) else [_filled(line, parts)]
     return [line for line in lines if line]
+
+
+def _as_written(country: str, province: str | None) -> str | None:
+    rules = rules_of(country, None) if country in _BY_NAME and province else None
+    return province if rules is None or province is None else rules.names.get(province, province)
 
 
 def country_code_of(country: str | None) -> str:
