@@ -19,7 +19,9 @@ from quillpost.client import (
     Unavailable,
     Unreachable,
     ValidationFailed,
+    retrying,
 )
+from quillpost.client.clients import RETRIES
 from quillpost.client.errors import retry_after
 from quillpost.client.retrying import FIRST_PAUSE, LONGEST_PAUSE, Attempts, Patience, backoff
 
@@ -161,6 +163,19 @@ def test_pauses_grow_and_are_left_to_chance() -> None:
         assert all(0 <= pause <= most for pause in pauses)
         assert max(pauses) > most / 2
         assert len(set(pauses)) > 1
+
+
+def test_a_server_that_starts_again_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody is there to say for how long: half of the longest pauses, as chance has it, is a minute."""
+    monkeypatch.setattr(retrying, "backoff", lambda retry: min(LONGEST_PAUSE, FIRST_PAUSE * 2**retry) / 2)
+    now = [0.0]
+    attempts = Attempts(Patience(timeout=30, retries=RETRIES, deadline=120), clock=lambda: now[0])
+    refused = httpx2.ConnectError("Refused.", request=httpx2.Request("GET", "http://127.0.0.1/"))
+    for _ in range(RETRIES):
+        now[0] += attempts.pause_after(refused)
+    assert 60 < now[0] < 120
+    with pytest.raises(Unreachable):
+        attempts.pause_after(refused)
 
 
 def test_the_last_attempt_gets_what_is_left_of_the_time() -> None:

@@ -90,7 +90,8 @@ def kill_while_keys_are_held(office: Office, kill: Callable[[], None]) -> None:
 
 
 def send_all(office: Office, url: str, name: str) -> list[int]:
-    """Each call until it is answered, by our own client as it is; the ids of the orders."""
+    """Each call until it is answered, by our own client, however long the server is away; the ids of
+    the orders."""
     with Quillpost(office.sender.token, url, retries=100, deadline=110) as client:
         return [
             int(

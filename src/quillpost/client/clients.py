@@ -12,6 +12,9 @@ from quillpost.client.retrying import Patience
 from quillpost.client.service import Service
 from quillpost.client.wire import AwaitedWire, BlockingWire, Writer
 
+RETRIES = 12
+"""Longer than a server takes to start again."""
+
 HERE = "http://127.0.0.1:8025"
 
 
@@ -28,7 +31,7 @@ class Quillpost(Service[Blocking]):
         base_url: str = HERE,
         *,
         timeout: float = 30,
-        retries: int = 6,
+        retries: int = RETRIES,
         deadline: float = 120,
         transport: httpx2.BaseTransport | None = None,
         sleep: Callable[[float], None] = time.sleep,
@@ -62,7 +65,7 @@ class AsyncQuillpost(Service[Awaited]):
         base_url: str = HERE,
         *,
         timeout: float = 30,
-        retries: int = 6,
+        retries: int = RETRIES,
         deadline: float = 120,
         transport: httpx2.AsyncBaseTransport | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
