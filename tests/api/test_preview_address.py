@@ -38,8 +38,12 @@ def test_each_piece_has_an_address_of_its_own(owner: Account) -> None:
 def test_the_size_is_the_types_unless_it_is_said(owner: Account) -> None:
     by_name = owner.post("/preview", {"type": "postcard6x9", "message": "Hi!", "recipients": [person()]})
     by_size = owner.post("/preview/postcard", {"size": "6x9", "message": "Hi!", "recipients": [person()]})
-    pictures = [owner.http.get(each.json()["data"]["previews"][0]).content for each in (by_name, by_size)]
-    assert pictures[0] == pictures[1]
+    nulls = {"type": None, "piece": "postcard6x9", "size": None}
+    by_piece = owner.post("/preview", {**nulls, "message": "Hi!", "recipients": [person()]})
+    assert by_piece.headers.get(IGNORED) is None
+    all_three = (by_name, by_size, by_piece)
+    pictures = [owner.http.get(each.json()["data"]["previews"][0]).content for each in all_three]
+    assert pictures[0] == pictures[1] == pictures[2]
 
 
 def test_what_is_wrong_is_named(owner: Account) -> None:

@@ -40,6 +40,22 @@ def test_the_specified_names_win_and_the_others_are_named(owner: Account) -> Non
     assert (shown(made.json()), made.headers[IGNORED]) == (OURS, "state, zip")
 
 
+def test_null_beside_another_name_is_as_good_as_left_out(owner: Account) -> None:
+    nulls = THEIRS | {"province": None, "postal_code": None}
+    sent = owner.send(recipients=[nulls])
+    assert (sent.status_code, sent.headers.get(IGNORED)) == (200, None)
+    assert shown(sent.json()["recipients"][0]) == OURS
+    list_id = Lister(owner).make()
+    made = owner.post("/recipients", nulls | {"mailing_list_id": list_id})
+    assert (shown(made.json()), made.headers.get(IGNORED)) == (OURS, None)
+    other = {"mailing_list_id": None, "mailing_list": list_id, "address": "9 Oak Ave"}
+    many = owner.post("/recipients_multi", [nulls | other])
+    assert (shown(many.json()[0]), many.headers.get(IGNORED)) == (OURS, None)
+    moved = owner.put(f"/recipients/{made.json()['id']}", {"province": None, "state": "CA"})
+    assert (moved.status_code, moved.json()["province"]) == (200, "CA")
+    assert owner.put(f"/recipients/{made.json()['id']}", {"province": None}).json()["province"] is None
+
+
 def test_recipients_are_made_changed_and_removed_with_them(owner: Account) -> None:
     lister = Lister(owner)
     list_id = lister.make()

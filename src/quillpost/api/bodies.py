@@ -155,7 +155,9 @@ class Body(BaseModel):
         """Names in what a caller sent that mean nothing to us: a typo, or a second spelling of a field."""
         if not isinstance(sent, Mapping):
             return set()
-        return sent.keys() - {_spelled(spellings, sent) for spellings in _spellings(cls).values()}
+        used = {_spelled(spellings, sent) for spellings in _spellings(cls).values()}
+        unsaid = {name for spellings in _several(cls) for name in spellings if sent.get(name) is None}
+        return sent.keys() - used - unsaid
 
     rows: ClassVar[str | None] = None
     """The field that holds recipients, of whom there may be only so many in one call."""
@@ -167,7 +169,7 @@ class Body(BaseModel):
             # It remembers how it was written, and looks like an object with attributes: it is none.
             return validate(float(sent))
         if not isinstance(sent, Examined):
-            return validate(sent)
+            return validate(without_nulls(sent, _several(cls)))
         if sent.wrong is not None:
             raise sent.wrong
         assert isinstance(sent.body, cls)
@@ -239,8 +241,29 @@ def _spellings(body: type[Body]) -> Mapping[str, Sequence[str]]:
 
 
 def _spelled(spellings: Sequence[str], sent: Mapping[str, Any]) -> str | None:
-    """The one that the caller used."""
-    return next((spelling for spelling in spellings if spelling in sent), None)
+    """The one that the caller used. Beside a value under another name, null is as good as left out."""
+    used = [spelling for spelling in spellings if spelling in sent]
+    return next((spelling for spelling in used if sent[spelling] is not None), used[0] if used else None)
+
+
+@cache
+def _several(body: type[Body]) -> Sequence[Sequence[str]]:
+    """The names of each field that has more than one."""
+    return [spellings for spellings in _spellings(body).values() if len(spellings) > 1]
+
+
+def without_nulls(sent: Any, fields: Iterable[Sequence[str]]) -> Any:
+    """The same without nulls that stand beside a value under another name of their field."""
+    if not isinstance(sent, dict):
+        return sent
+    nulls = [
+        spelling
+        for spellings in fields
+        if (used := _spelled(spellings, sent)) is not None and sent[used] is not None
+        for spelling in spellings
+        if spelling in sent and sent[spelling] is None
+    ]
+    return {name: value for name, value in sent.items() if name not in nulls} if nulls else sent
 
 
 @dataclass(frozen=True, slots=True)

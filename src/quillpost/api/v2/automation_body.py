@@ -43,7 +43,15 @@ OF_A_PIECE: dict[str, Any] = {
 CHOOSES = "An automation chooses whom it mails by itself: leave this out."
 LEFT_OUT: Mapping[str, str] = {
     **dict.fromkeys(
-        ("recipients", "mailing_list_ids", "mailing_lists", "radius_search", "radius_center"), CHOOSES
+        (
+            "recipients",
+            "mailing_list_ids",
+            "mailing_lists",
+            "radius_search",
+            "radius_center",
+            "radius_distance_miles",
+        ),
+        CHOOSES,
     ),
     "schedule_for": "An automation sends when its time comes: leave this out.",
     **dict.fromkeys(

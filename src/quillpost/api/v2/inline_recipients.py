@@ -3,15 +3,16 @@
 from collections.abc import Mapping, Set
 from typing import Annotated, Any, Optional
 
-from pydantic import AliasChoices, ConfigDict, Field, with_config
+from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field, with_config
 from typing_extensions import TypedDict
 
-from quillpost.api.bodies import Text, ignored_in_rows
+from quillpost.api.bodies import Text, ignored_in_rows, without_nulls
 from quillpost.api.rows import STOPS_EARLY
 
 OTHER_NAMES = {"state": "province", "zip": "postal_code"}
 """What other clients call them. Where both names are given, ours wins."""
 STATE_NAMES, ZIP_NAMES = AliasChoices("province", "state"), AliasChoices("postal_code", "zip")
+NAMES = [(name, other) for other, name in OTHER_NAMES.items()]
 STATE, ZIP = "State or province; `state` is taken, too.", "ZIP or postal code; `zip` is taken, too."
 
 Maybe = Optional[Text]  # noqa: UP045 (an Annotated alias in a TypedDict)
@@ -45,7 +46,14 @@ class InlineRecipient(TypedDict, total=False):
     custom10: Maybe
 
 
-InlineRecipients = Annotated[list[InlineRecipient], STOPS_EARLY]
+def with_other_names(row: Any) -> Any:
+    """The row as it is read: where ours is null, another client's name counts."""
+    if type(row) is dict and ("state" in row or "zip" in row):
+        return without_nulls(row, NAMES)
+    return row
+
+
+InlineRecipients = Annotated[list[Annotated[InlineRecipient, BeforeValidator(with_other_names)]], STOPS_EARLY]
 KNOWN = frozenset(InlineRecipient.__annotations__)
 
 
@@ -56,5 +64,5 @@ def ignored_in_recipients(sent: Any) -> set[str]:
 
 def known_in(row: Mapping[str, Any]) -> Set[str]:
     """The names that mean something in a row: another client's where ours is not given."""
-    others = {other for other, name in OTHER_NAMES.items() if other in row and name not in row}
+    others = {other for other, name in OTHER_NAMES.items() if other in row and row.get(name) is None}
     return KNOWN | others if others else KNOWN

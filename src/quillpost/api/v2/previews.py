@@ -58,12 +58,13 @@ class AnyPreview(Body):
             return set()
         name = sent.get(_key(sent))
         shown = _shown(name) if isinstance(name, str) else None
-        return set() if shown is None else shown.offer.body.ignored_in(sent) - {_key(sent)}
+        unsaid = {name for name in ("type", "piece") if sent.get(name) is None}
+        return set() if shown is None else shown.offer.body.ignored_in(sent) - unsaid - {_key(sent)}
 
 
 def _key(sent: Mapping[str, Any]) -> str:
     """The field that names the piece."""
-    return "type" if "type" in sent else "piece"
+    return "type" if sent.get("type") is not None else "piece"
 
 
 def _shown(name: str | None) -> Shown | None:
@@ -78,10 +79,9 @@ def preview(request: ReadRequest, body: AnyPreview, who: MaySend, parts: Parts, 
     shown = _shown(body.type)
     if shown is None:
         raise Invalid({"type": [NO_TYPE]})
-    key = _key(request.understood)
-    given = {name: value for name, value in request.understood.items() if name != key}
-    if shown.size is not None:
-        given.setdefault("size", shown.size)
+    given = {name: value for name, value in request.understood.items() if name not in ("type", "piece")}
+    if shown.size is not None and given.get("size") is None:
+        given["size"] = shown.size
     return _show(request, shown.offer, read_body(shown.offer.body, given), who, parts, unit)
 
 

@@ -5,6 +5,7 @@ from typing import Annotated, Any, ClassVar, Optional
 
 from pydantic import (
     AliasChoices,
+    BeforeValidator,
     ConfigDict,
     Field,
     TypeAdapter,
@@ -13,7 +14,7 @@ from pydantic import (
     with_config,
 )
 
-from quillpost.api.bodies import Body, Id, SoughtText, Text, ignored_in_rows
+from quillpost.api.bodies import Body, Id, SoughtText, Text, ignored_in_rows, without_nulls
 from quillpost.api.errors import invalid_of
 from quillpost.api.requirements import one_of_texts
 from quillpost.api.v2.inline_recipients import (
@@ -24,6 +25,7 @@ from quillpost.api.v2.inline_recipients import (
     ZIP_NAMES,
     InlineRecipient,
     known_in,
+    with_other_names,
 )
 from quillpost.audience.rules import LONGEST
 
@@ -97,6 +99,10 @@ class ChangedRecipient(PersonFields):
     )
 
 
+def _with_other_names(row: Any) -> Any:
+    return without_nulls(with_other_names(row), [(LIST, OTHER_NAME)])
+
+
 @with_config(ConfigDict(strict=True, extra="allow"))
 class RecipientOfMany(InlineRecipient, total=False):
     """One of many: on a list, with an address in parts, or whole on one line, or at least an e-mail."""
@@ -107,7 +113,7 @@ class RecipientOfMany(InlineRecipient, total=False):
     ]
 
 
-_ROW = TypeAdapter(RecipientOfMany)
+_ROW = TypeAdapter(Annotated[RecipientOfMany, BeforeValidator(_with_other_names)])
 
 
 def _or_bare(schema: dict[str, Any]) -> None:
@@ -179,7 +185,8 @@ def known_fields(row: Any) -> dict[str, Any]:
 
 def _known_in(row: Mapping[str, Any]) -> Set[str]:
     """The names that mean something: the list's other name where its own is not given."""
-    return known_in(row) | {OTHER_NAME if LIST not in row and OTHER_NAME in row else LIST}
+    lists = {LIST, OTHER_NAME} if row.get(LIST) is None else {LIST}
+    return known_in(row) | lists
 
 
 class WhomToRemove(Body):
