@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from list_keeper import Lister
 from pressing import READY
 
 from direct import TestClient
-from makers import Account, Build, make_account, make_live, make_operator, postcard
+from makers import Account, Build, make_account, make_live, make_operator, person, postcard
 from quillpost.database.tables import accounts, prices
 from quillpost.parts import Parts
 from quillpost.web import create_app
@@ -123,3 +124,15 @@ def test_a_service_that_can_mail_is_ready(ready: tuple[Parts, TestClient]) -> No
     _, http = ready
     told = http.get("/ready/live")
     assert (told.status_code, told.json()) == (200, {"status": "ready", "live_ready": True})
+
+
+def test_without_any_price_a_send_is_refused_whoever_it_goes_to(parts: Parts, owner: Account) -> None:
+    lister = Lister(owner)
+    lister.fill(list_id := lister.make(), "1 Main St")
+    with parts.db.work() as tx:
+        tx.execute(sa.delete(prices))
+    for audience in ({"mailing_list_ids": [list_id]}, {"recipients": [person()]}):
+        refused = owner.send(**audience)
+        assert refused.status_code == 422, refused.text
+        assert "There is no price for this piece" in refused.text
+    assert owner.get("/orders").json()["meta"]["total"] == 0

@@ -159,6 +159,8 @@ def _check_prices(people: list[Person], prices: Tariff, wish: Wish) -> None:
             faults[f"recipients.{index}.country"] = [
                 f"There is no price for {what} to {person.country}: {hint}."
             ]
+    if wish.mailing_list_ids and not prices.by_country:
+        faults["mailing_list_ids"] = ["There is no price for this piece: ask the operator."]
     if faults:
         raise Invalid(faults)
 
