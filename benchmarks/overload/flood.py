@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from itertools import count
 
-_NUMBERS = count(1)
+_NUMBERS = count(1_000)
 
 
 class Flood:
@@ -52,11 +52,16 @@ async def read_answer(reader: asyncio.StreamReader) -> tuple[int, bytes]:
     return int(head.split(b" ", 2)[1]), head
 
 
+def send_of(number: int) -> dict[str, object]:
+    """To somebody whom no other goes to."""
+    person = {"name": f"Ada {number}", "address": f"{number} Main St", "city": "Austin", "province": "TX"}
+    return {"recipients": [person | {"postal_code": "78701"}], "message": "Hello!"}
+
+
 def request(kind: str, token: str, number: int) -> bytes:
-    """A send to somebody whom no other goes to, or the first page of orders."""
+    """A send, or the first page of orders."""
     if kind == "sends":
-        person = {"name": f"Ada {number}", "address": f"{number} Main St", "city": "Austin", "province": "TX"}
-        body = json.dumps({"recipients": [person | {"postal_code": "78701"}], "message": "Hello!"}).encode()
+        body = json.dumps(send_of(number)).encode()
         line = "POST /api/v2/send/postcard"
     else:
         body, line = b"", "GET /api/v2/orders/list"

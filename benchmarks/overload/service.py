@@ -1,5 +1,6 @@
 """`quillpost serve` as an operator starts it, with its own database, and two accounts: one floods."""
 
+import json
 import os
 import shutil
 import signal
@@ -13,8 +14,10 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
+from benchmarks.overload.flood import send_of
 from quillpost import wiring
 from quillpost.accounts import service as accounts
 from quillpost.cli.ground import upgrade
@@ -22,6 +25,9 @@ from quillpost.database.embedded import EmbeddedPostgres
 
 _FACES = Path(__file__).parents[2] / ".tools" / "faces"
 _PATIENCE = 90.0
+_DAYS = 7 * 24 * 3_600
+ORDERS = 30
+"""Of each account, so that there is something to read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +48,8 @@ def running(workers: int) -> Iterator[Service]:
         upgrade(server.conninfo())
         tokens = _open_accounts(home, server.conninfo())
         with _served(home, server.conninfo(), workers) as port:
+            for token, number in product(tokens, range(ORDERS)):
+                _send(port, token, number)
             yield Service(port, *tokens)
     finally:
         server.stop()
@@ -71,6 +79,7 @@ def _served(home: Path, conninfo: str, workers: int) -> Iterator[int]:
         "QUILLPOST_DATABASE_URL": conninfo,
         "QUILLPOST_FACES_FOLDER": str(_FACES),
         "QUILLPOST_CALLS_A_MINUTE": str(10**9),
+        "QUILLPOST_TEST_REVIEW_SECONDS": str(_DAYS),  # composing them is another table's
     }
     with (home / "serve.log").open("wb") as log:
         process = subprocess.Popen(
@@ -89,6 +98,15 @@ def _served(home: Path, conninfo: str, workers: int) -> Iterator[int]:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+
+def _send(port: int, token: str, number: int) -> None:
+    sending = urllib.request.Request(
+        f"http://127.0.0.1:{port}/api/v2/send/postcard",
+        data=json.dumps(send_of(number)).encode(),
+        headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
+    )
+    urllib.request.urlopen(sending, timeout=_PATIENCE).close()
 
 
 def _wait_until_ready(port: int, process: subprocess.Popen[bytes]) -> None:

@@ -208,7 +208,7 @@ def test_a_wish_that_cannot_be_mailed_names_its_fault(
 
 def test_an_endless_address_is_refused_before_anyone_reads_it(owner: Account, parts: Parts) -> None:
     before = traces(parts)
-    endless = {"address": "a, b" + " " * 1_000_000 + "c", "email": "a@" + "." * 1_000_000 + "@"}
+    endless = {"address": "a, b" + " " * 900_000 + "c", "email": "a@" + "." * 900_000 + "@"}
     refused = owner.send(recipients=[endless])
     assert refused.status_code == 422
     assert "recipients.0.address" in refused.json()["errors"]

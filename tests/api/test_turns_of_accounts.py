@@ -2,19 +2,23 @@
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from itertools import cycle
 from typing import Any
 
 import pytest
 from starlette.types import Message, Receive, Scope, Send
+from traces import logged
 
 from direct import TestClient
 from makers import Account, make_account, make_sub_account, make_teammate
 from quillpost.accounts.service import mint_token
 from quillpost.api.admission import Admission
+from quillpost.api.envelope import Envelope
 from quillpost.api.gate import Gate
 from quillpost.kit import tokens
+from quillpost.kit.metrics import REGISTRY
 from quillpost.parts import Parts
 
 SHARE = 3
@@ -26,7 +30,7 @@ class House:
 
     def __init__(self, parts: Parts, *, patience: float = LONG, share: int = SHARE, places: int = 16) -> None:
         self.admission = Admission(share=share, patience=patience, places=places)
-        self.gate = Gate(self._answer, parts, self.admission, cookie="quillpost_session")
+        self.gate: Gate | Envelope = Gate(self._answer, parts, self.admission, cookie="quillpost_session")
         self.visits: list[tuple[str, bytes]] = []
         self.is_open = asyncio.Event()
         self.state: dict[str, Any] = {}
@@ -48,6 +52,7 @@ class Call:
         given = [(b"content-length", b"2")] if body else []
         self.scope: Scope = {
             "type": "http",
+            "scheme": "http",
             "method": "POST" if body else "GET",
             "path": path,
             "headers": given + [(name.encode(), value.encode()) for name, value in headers],
@@ -174,6 +179,40 @@ def test_who_would_wait_too_long_is_told_503_and_nothing_was_begun(parts: Parts,
         assert {(await call.done()).status for call in inside} == {200}
 
     tell(story)
+
+
+def test_many_who_are_sent_away_are_one_line_in_the_log(parts: Parts, owner: Account) -> None:
+    """And each is counted."""
+
+    async def story() -> None:
+        house = House(parts, patience=0)
+        house.gate = Envelope(house.gate)
+        await Call(house, "/api/v2/ping", by(owner)).done()
+        house.visits.clear()
+        inside = [Call(house, "/api/v2/slow", by(owner)) for _ in range(SHARE)]
+        await until(lambda: len(house.visits) == SHARE)
+        with logged() as lines:
+            for _ in range(20):
+                assert (await Call(house, "/api/v2/orders", by(owner)).done()).status == 503
+            await until(lambda: sum(line.get("count", 0) for line in lines()) == 20)
+            events = Counter(line["event"] for line in lines())
+        assert "request" not in events
+        assert 1 <= events["requests.shed"] < 20
+        house.is_open.set()
+        assert {(await call.done()).status for call in inside} == {200}
+
+    before = shed_requests()
+    tell(story)
+    assert shed_requests() - before == 20
+
+
+def shed_requests() -> float:
+    return (
+        REGISTRY.get_sample_value(
+            "quillpost_requests_total", {"method": "GET", "route": "unmatched", "status": "503"}
+        )
+        or 0.0
+    )
 
 
 def test_a_caller_who_hangs_up_leaves_the_line(parts: Parts, owner: Account) -> None:

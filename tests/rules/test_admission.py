@@ -5,7 +5,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from quillpost.api.admission import Admission, Place
+from quillpost.api.admission import LONG_LINE, Admission, Place
+from quillpost.api.processor_load import ProcessorLoad
 from quillpost.kit.errors import Overloaded
 
 LONG = 3_600.0
@@ -48,6 +49,45 @@ def test_one_caller_has_a_share_of_the_places_and_others_come_in_past_the_line()
         assert not any(task.done() for task in waiting[1:])
         for task in waiting[1:]:
             task.cancel()
+
+    tell(story)
+
+
+class Machine:
+    """Used as much as it is said to be. Long after it was looked at, whenever it is looked at."""
+
+    def __init__(self) -> None:
+        self.is_busy = False
+        self.now = self.spent = 0.0
+        self.load = ProcessorLoad(self._tick, lambda: self.spent, lambda: (0, 0))
+
+    def _tick(self) -> float:
+        self.now += 10
+        self.spent += 10 * self.is_busy
+        return self.now
+
+
+def test_while_the_processor_is_what_callers_wait_for_a_flood_has_one_place() -> None:
+    async def story() -> None:
+        machine = Machine()
+        admission = Admission(share=4, patience=LONG, places=16, load=machine.load)
+        machine.is_busy = True
+        a = [await entered(admission, "A") for _ in range(4)]
+        crowd = [await lined_up(admission, "A") for _ in range(LONG_LINE + 4)]
+        b = [await entered(admission, "B") for _ in range(4)]  # who calls a few at once has them all
+        for place in a[:3]:
+            place.leave()
+        assert (admission.inside("A"), admission.inside("B")) == (1, 4)
+        a[3].leave()
+        first = await crowd[0]
+        assert (admission.inside("A"), admission.waiting("A")) == (1, LONG_LINE + 3)
+        machine.is_busy = False
+        first.leave()
+        await asyncio.gather(*crowd[1:4])
+        assert admission.inside("A") == 4
+        for task in crowd[4:]:
+            task.cancel()
+        assert len(b) == 4
 
     tell(story)
 

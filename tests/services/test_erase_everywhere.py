@@ -41,6 +41,7 @@ NOBODY = {
     "memberships": "roles",
     "sessions": "the browsers of those who sign in",
     "recovery_codes": "digests",
+    "search_backlog": "ids",
     "password_resets": "digests",
     "invitations": "whom the senders invited to work with them",
     "oauth_clients": "an account's own words about its programs",

@@ -3,21 +3,34 @@
 A process works on so many requests at a time, fewer than there are connections and threads: inside, requests
 would hold connections while they wait for threads, and threads for connections. Of one caller no more than a
 share of them are inside, so that whatever they wait for there (a processor, the database, a picture), others
-wait behind a few of that caller's and not behind all of them. The rest waits on the event loop, holding
-nothing, in a line for each caller. A place that becomes free goes to the caller who has the fewest, and among
-those to the one who has gone longest without. Who waits too long is sent away; who hangs up is forgotten.
+wait behind a few of that caller's and not behind all of them. While the processor is what they wait for, and
+there is more than one caller, those of whom many wait have a single place: a flood computes no more than who
+calls once. The
+rest waits on the event loop, holding nothing, in a line for each caller. A place that becomes free goes to
+the caller who has the fewest, and among those to the one who has gone longest without. Who waits too long is
+sent away; who hangs up is forgotten.
 """
 
 import asyncio
+import math
+import time
 from collections import Counter, deque
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 
+from quillpost.api.processor_load import ProcessorLoad
 from quillpost.kit.ending import STOPPING
 from quillpost.kit.errors import Overloaded, Unavailable
 
 PLACES = 16
 """Requests at work at once in a process."""
+
+CROWDED_SHARE = 1
+"""Places of a caller with a long line while the processor is fully used and others want it too."""
+LONG_LINE = 16
+"""More than anybody has who calls a few at once, and waits for a picture's host with some of them."""
+ALONE_AFTER = 1.0
+"""Seconds since another caller came in."""
 
 BETWEEN_REFUSALS = 0.005
 WITHIN = 1.0
@@ -105,8 +118,13 @@ class Place:
 class Admission:
     """All places of a process, and the lines before them."""
 
-    def __init__(self, *, share: int, patience: float, places: int = PLACES) -> None:
+    def __init__(
+        self, *, share: int, patience: float, places: int = PLACES, load: ProcessorLoad | None = None
+    ) -> None:
         self._places = places
+        self._load = load
+        self._last: tuple[Hashable, float] = (None, -math.inf)
+        self._last_other = -math.inf
         self._share = share
         self._patience = patience
         self._inside: Counter[Hashable] = Counter()
@@ -164,11 +182,25 @@ class Admission:
             timer.cancel()
 
     def _take_free(self, whose: Hashable) -> bool:
+        self._note(whose)
         has_room = self._inside.total() < self._places and self._inside[whose] < self._share
         if whose in self._lines or not has_room:
             return False
         self._change(whose, 1)
         return True
+
+    def _note(self, whose: Hashable) -> None:
+        """Who wants to come in, and when somebody else wanted to before."""
+        last, at = self._last
+        now = time.monotonic()
+        if whose != last:
+            self._last_other = at
+        self._last = whose, now
+
+    @property
+    def _is_crowded(self) -> bool:
+        is_shared = self._last[1] - self._last_other < ALONE_AFTER
+        return is_shared and self._load is not None and self._load.is_high
 
     def _leave(self, whose: Hashable) -> None:
         self._change(whose, -1)
@@ -199,8 +231,11 @@ class Admission:
         return next(self._eligible(), None)
 
     def _eligible(self) -> Iterator[Hashable]:
-        for level in self._levels[: self._share]:
-            yield from level
+        is_crowded = self._is_crowded
+        for places, level in enumerate(self._levels[: self._share]):
+            for whose in level:
+                if not is_crowded or places < CROWDED_SHARE or len(self._lines[whose]) <= LONG_LINE:
+                    yield whose
 
     def _forget(self, waiter: _Waiter) -> None:
         line = self._lines.get(waiter.whose)

@@ -37,6 +37,28 @@ ALWAYS_SECURE = "max-age=31536000"
 """Whoever came over https once comes so for a year. Other hosts of the same name are none of our business."""
 
 
+SHED_SECONDS = 1.0
+
+
+class _Shed:
+    """Those sent away because too many came: a line a second tells how many, not a line each."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def note(self) -> None:
+        self._count += 1
+        if self._count == 1:
+            asyncio.get_running_loop().call_later(SHED_SECONDS, self._tell)
+
+    def _tell(self) -> None:
+        log.warning("requests.shed", count=self._count)
+        self._count = 0
+
+
+SHED = _Shed()
+
+
 class Envelope:
     def __init__(self, app: ASGIApp, ending: Ending | None = None) -> None:
         self._app = app
@@ -123,7 +145,9 @@ def _note(scope: Scope, status: int, seconds: float) -> None:
     method = scope["method"] if scope["method"] in KNOWN else "other"
     REQUESTS.labels(method, route, str(status)).inc()
     REQUEST_SECONDS.labels(method, route).observe(seconds)
-    if route not in ("/health", "/ready", "/ready/live", "/metrics"):
+    if scope["state"].get("shed"):
+        SHED.note()
+    elif route not in ("/health", "/ready", "/ready/live", "/metrics"):
         log.info(
             "request",
             method=method,

@@ -18,9 +18,10 @@ from quillpost.api.errors import WrongBody, response_for
 from quillpost.api.identities import Identities, account_line, address_of, bearer, is_account
 from quillpost.api.leaks import InAddress
 from quillpost.api.passage import Passage
+from quillpost.api.processor_load import ProcessorLoad
 from quillpost.api.route import PREFIX
 from quillpost.api.uploads import Landing, takes_file
-from quillpost.kit.errors import QuillpostError, Throttled, Unauthenticated, Unavailable
+from quillpost.kit.errors import Overloaded, QuillpostError, Throttled, Unauthenticated, Unavailable
 from quillpost.parts import Parts
 
 Refuse = Callable[[Request, Exception], Awaitable[Response]]
@@ -28,6 +29,9 @@ Refuse = Callable[[Request, Exception], Awaitable[Response]]
 PATIENCE_OF_PEOPLE = 10
 """Times as long as programs, which try again by themselves: to somebody who has clicked, a slow page is
 better than one that says no."""
+
+OVERLOADED = response_for(Overloaded())
+"""Made once: it is told hundreds of times a second, when there is no time."""
 
 FREE = frozenset({"/health"})
 """Answered however busy we are: whoever looks after us asks here."""
@@ -56,7 +60,9 @@ class Gate:
         self._refuse = refuse
         self._identities = Identities(cookie)
         limits = parts.limits
-        self._admission = admission or Admission(share=limits.calls_at_once, patience=limits.wait_seconds)
+        self._admission = admission or Admission(
+            share=limits.calls_at_once, patience=limits.wait_seconds, load=ProcessorLoad()
+        )
         self._held = Held(MOST * limits.body_bytes)
         self._pace = Pace()
         self._landing = Landing(largest=limits.import_bytes, bounds=limits.bounds)
@@ -86,7 +92,9 @@ class Gate:
                 body = await self._let_in(scope, passage, grow)
             except (QuillpostError, WrongBody) as refusal:
                 passage.leave()
-                await response_for(refusal)(scope, passage.receive, send)
+                scope["state"]["shed"] = is_shed = isinstance(refusal, Overloaded)
+                answer = OVERLOADED if is_shed else response_for(refusal)
+                await answer(scope, passage.receive, send)
                 return
             await self._app(scope, _replayed(body, passage.receive), passage.sending(send))
 
@@ -95,6 +103,7 @@ class Gate:
         try:
             await passage.enter()
         except Unavailable as refusal:
+            scope["state"]["shed"] = isinstance(refusal, Overloaded)
             answer = await self._refuse(Request(scope, passage.receive), refusal)
             await answer(scope, passage.receive, send)
             return
