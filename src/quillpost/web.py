@@ -40,7 +40,7 @@ from quillpost.doors import (
 )
 from quillpost.doors.docs_page import add_docs_page
 from quillpost.doors.gift_guesses import Guesses
-from quillpost.kit.ending import Ending
+from quillpost.kit.shutdown import Shutdown
 from quillpost.oauth import authorize, metadata, revoke, token
 from quillpost.pages import assets
 from quillpost.parts import Parts
@@ -49,28 +49,28 @@ from quillpost.reception import troubles
 from quillpost.reception.cookies import SESSION
 from quillpost.reception.live import Live
 
-Background = Callable[[Ending], AbstractAsyncContextManager[None]]
+Background = Callable[[Shutdown], AbstractAsyncContextManager[None]]
 
 
 def create_app(parts: Parts, background: Background | None = None) -> FastAPI:
     """The application over these parts; `background` runs beside it, from first to last request."""
-    live, ending = Live(parts.db, parts.clock), Ending()
+    live, shutdown = Live(parts.db, parts.clock), Shutdown()
     admission = Admission(share=parts.limits.calls_at_once, patience=parts.limits.wait_seconds)
-    ending.first(live.end)
-    ending.first(admission.close)
+    shutdown.first(live.end)
+    shutdown.first(admission.close)
     watch = DatabaseWatch(parts.db.conninfo)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[Mapping[str, Any]]:
         # What the server itself is to know of us: when it stops, its connections have us begin to end.
-        known = {"ending": ending}
+        known = {"shutdown": shutdown}
         watching = asyncio.create_task(watch.run())
         try:
             if background is None:
                 yield known
             else:
                 await asyncio.to_thread(NURSERY.warm_up)  # the first picture need not wait for it
-                async with preparing(parts.studio.hands), background(ending):
+                async with preparing(parts.studio.hands), background(shutdown):
                     yield known
         finally:
             watching.cancel()
@@ -133,7 +133,7 @@ def create_app(parts: Parts, background: Background | None = None) -> FastAPI:
     )
     app.add_middleware(Preflights)
     app.add_middleware(Presence)
-    app.add_middleware(Envelope, ending=ending)
+    app.add_middleware(Envelope, shutdown=shutdown)
     # In front of all: a scan is answered by little more than the look-up and the row that it costs.
     app.add_middleware(_ScanDoor, parts=parts)
     return app

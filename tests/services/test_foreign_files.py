@@ -19,7 +19,7 @@ CHILDREN = {
         f"quillpost.composition.art.{name}"
         for name in (
             "drawn", "entries", "flattening", "forms", "greys", "inspection", "intake", "papers", "profiles",
-            "redrawing", "resources", "sheets", "tone_measure", "unpacking",
+            "redrawing", "resources", "sheets", "tone_measure",
         )
     ),
     "quillpost.audience.importing.unfolder",

@@ -19,8 +19,8 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 
 from quillpost.api.processor_load import ProcessorLoad
-from quillpost.kit.ending import STOPPING
 from quillpost.kit.errors import Overloaded, Unavailable
+from quillpost.kit.shutdown import STOPPING
 
 PLACES = 16
 """Requests at work at once in a process."""

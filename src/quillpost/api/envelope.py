@@ -14,9 +14,9 @@ from quillpost.api.allowed import KNOWN
 from quillpost.api.cors import is_open, open_to_all
 from quillpost.api.errors import HUNG_UP, response_for, unexpected
 from quillpost.api.leaks import cover
-from quillpost.kit.ending import STOPPING, Ending
 from quillpost.kit.errors import Unavailable
 from quillpost.kit.metrics import REQUEST_SECONDS, REQUESTS
+from quillpost.kit.shutdown import STOPPING, Shutdown
 from quillpost.kit.tokens import hide_secrets
 
 log = structlog.get_logger(__name__)
@@ -56,13 +56,11 @@ class _Shed:
         self._count = 0
 
 
-SHED = _Shed()
-
-
 class Envelope:
-    def __init__(self, app: ASGIApp, ending: Ending | None = None) -> None:
+    def __init__(self, app: ASGIApp, shutdown: Shutdown | None = None) -> None:
         self._app = app
-        self._ending = ending or Ending()
+        self._shutdown = shutdown or Shutdown()
+        self._shed = _Shed()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -89,11 +87,11 @@ class Envelope:
 
         with structlog.contextvars.bound_contextvars(request=request_id):
             try:
-                with self._ending.request():
+                with self._shutdown.request():
                     await self._app(scope, receive, sealed)
                 status = status or HUNG_UP
             except asyncio.CancelledError:
-                if not self._ending.has_begun:
+                if not self._shutdown.has_begun:
                     raise
                 # The server stops and waits no longer. No commit was allowed for a while: nothing was done.
                 if not status:
@@ -104,6 +102,8 @@ class Envelope:
                     raise
                 await unexpected()(scope, receive, sealed)
             finally:
+                if state.get("shed"):
+                    self._shed.note()
                 _note(scope, status or 500, time.perf_counter() - started)
 
 
@@ -145,9 +145,7 @@ def _note(scope: Scope, status: int, seconds: float) -> None:
     method = scope["method"] if scope["method"] in KNOWN else "other"
     REQUESTS.labels(method, route, str(status)).inc()
     REQUEST_SECONDS.labels(method, route).observe(seconds)
-    if scope["state"].get("shed"):
-        SHED.note()
-    elif route not in ("/health", "/ready", "/ready/live", "/metrics"):
+    if not scope["state"].get("shed") and route not in ("/health", "/ready", "/ready/live", "/metrics"):
         log.info(
             "request",
             method=method,

@@ -10,7 +10,7 @@ import structlog
 log = structlog.get_logger(__name__)
 
 ANSWER_SECONDS = 4
-"""From the signal on. Whoever is not answered by then is told to come again (see `kit/ending.py`)."""
+"""From the signal on. Whoever is not answered by then is told to come again (see `kit/shutdown.py`)."""
 
 WORK_SECONDS = 5.0
 """Jobs, webhooks and notices are given up then. They are taken up again, by others or at the next start."""

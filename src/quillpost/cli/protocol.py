@@ -17,8 +17,8 @@ class QuillpostProtocol(HttpToolsProtocol):
 
     def shutdown(self) -> None:
         """The server stops, and waits for what is still being answered: a stream would never be."""
-        if (ending := self.app_state.get("ending")) is not None:
-            ending.begin()
+        if (shutdown := self.app_state.get("shutdown")) is not None:
+            shutdown.begin()
         super().shutdown()
 
     def send_400_response(self, msg: str) -> None:

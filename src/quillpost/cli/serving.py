@@ -24,9 +24,9 @@ from quillpost.cli.processes import ServerProcesses, end_in_time
 from quillpost.cli.protocol import QuillpostProtocol
 from quillpost.cli.welcome import Welcome, prepare_welcome
 from quillpost.cli.working import end, leave, spare_the_collector, started
-from quillpost.kit.ending import Ending
 from quillpost.kit.errors import NotReady
 from quillpost.kit.logs import configure_logs
+from quillpost.kit.shutdown import Shutdown
 from quillpost.outbound import note_receiver
 from quillpost.pages.assets import missing_packages
 from quillpost.parts import Parts
@@ -114,9 +114,9 @@ def _application(settings: wiring.Settings, conninfo: str) -> FastAPI:
 
 def _background(settings: wiring.Settings, parts: Parts) -> Background:
     @asynccontextmanager
-    async def running(ending: Ending) -> AsyncIterator[None]:
+    async def running(shutdown: Shutdown) -> AsyncIterator[None]:
         stop = asyncio.Event()
-        ending.first(stop.set)
+        shutdown.first(stop.set)
         tasks = started(stop, wiring.runner(settings, parts), *wiring.listeners(settings, parts))
         spare_the_collector()
         try:

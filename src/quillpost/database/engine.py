@@ -11,8 +11,8 @@ import structlog
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from quillpost.database.session_locks import SessionLocks
-from quillpost.kit.ending import may_commit
 from quillpost.kit.errors import NotReady, Unavailable
+from quillpost.kit.shutdown import may_commit
 
 log = structlog.get_logger(__name__)
 

@@ -19,8 +19,14 @@ from quillpost.composition.art.greys import black_to_grey, is_black_alone
 from quillpost.composition.art.jpeg import read_jpeg_header
 from quillpost.composition.art.limits import MOST_CONTENT_BYTES, MOST_DRAWN, megabytes
 from quillpost.composition.art.refusals import BadImage, BadPdf
-from quillpost.composition.art.resources import filters_of, find_resource, mask_of, name_in, whole
-from quillpost.composition.art.unpacking import unpacked_drawing
+from quillpost.composition.art.resources import (
+    filters_of,
+    find_resource,
+    mask_of,
+    name_in,
+    unpacked_drawing,
+    whole,
+)
 
 _MOST_PIXELS = 100_000_000
 _MOST_THINGS = 20_000

@@ -28,9 +28,9 @@ from quillpost.composition.art.limits import (
 from quillpost.composition.art.printable import PrintablePages
 from quillpost.composition.art.redrawing import DPI, Redrawer
 from quillpost.composition.art.refusals import BadPdf
+from quillpost.composition.art.resources import unpacked_drawing
 from quillpost.composition.art.sheets import SHEET, Sheet, read_sheet
 from quillpost.composition.art.signatures import is_pdf, kind_of
-from quillpost.composition.art.unpacking import unpacked_drawing
 
 _VERSION = "1.6"
 _TAIL_BYTES = 2048

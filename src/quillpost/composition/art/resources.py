@@ -1,11 +1,20 @@
 """What a drawing's instructions name, and where that is found."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import pikepdf
 
 from quillpost.composition.art.drawn import Node
 from quillpost.composition.art.entries import PdfObject
+from quillpost.composition.art.limits import MOST_CONTENT_BYTES
+
+# A packed drawing may be a thousand times as large when it is unpacked.
+_LIMITS: dict[str, Any] = {
+    "flate_max_memory": MOST_CONTENT_BYTES,
+    "png_max_memory": MOST_CONTENT_BYTES,
+    "run_length_max_memory": MOST_CONTENT_BYTES,
+}
 
 
 def name_in(operands: Sequence[PdfObject], operator: str) -> str | None:
@@ -38,3 +47,14 @@ def filters_of(stream: pikepdf.Stream) -> list[str]:
     if isinstance(filters, pikepdf.Array):
         return [str(name) for name in filters]
     return [] if filters is None else [str(filters)]
+
+
+def unpacked_drawing(stream: pikepdf.Stream) -> bytes:
+    """What a content stream says. It is not unpacked further than a page's drawing may go: pikepdf's errors
+    tell of one that is larger, or damaged."""
+    before: dict[str, Any] = pikepdf.settings.set_qpdf_limits(**_LIMITS)
+    try:
+        drawing: bytes = stream.read_bytes()
+        return drawing
+    finally:
+        pikepdf.settings.set_qpdf_limits(**before)

@@ -21,7 +21,7 @@ COMMIT_SECONDS = 2.5
 takes."""
 
 
-class Ending:
+class Shutdown:
     """Of one server process. It begins on the event loop; threads ask whether it has come."""
 
     def __init__(self) -> None:
@@ -44,21 +44,21 @@ class Ending:
     @contextmanager
     def request(self) -> Iterator[None]:
         """Meanwhile, in threads too: this is a request, and so its time may be over."""
-        token = _ENDING.set(self)
+        token = _SHUTDOWN.set(self)
         try:
             yield
         finally:
-            _ENDING.reset(token)
+            _SHUTDOWN.reset(token)
 
     def require_time(self) -> None:
         if self._is_over.is_set():
             raise Unavailable(STOPPING)
 
 
-_ENDING: ContextVar[Ending | None] = ContextVar("ending", default=None)
+_SHUTDOWN: ContextVar[Shutdown | None] = ContextVar("shutdown", default=None)
 
 
 def may_commit() -> None:
     """Asked before every commit: `Unavailable` where this is a request whose time is over."""
-    if (ending := _ENDING.get()) is not None:
-        ending.require_time()
+    if (shutdown := _SHUTDOWN.get()) is not None:
+        shutdown.require_time()

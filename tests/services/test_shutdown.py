@@ -9,30 +9,29 @@ from starlette.types import Message, Receive, Scope, Send
 from quillpost.api.admission import Admission
 from quillpost.api.envelope import Envelope
 from quillpost.database.tables import accounts
-from quillpost.kit import ending as endings
-from quillpost.kit.ending import STOPPING, Ending
 from quillpost.kit.errors import Unavailable
+from quillpost.kit.shutdown import STOPPING, Shutdown
 from quillpost.parts import Parts
 
 RENAME = sa.update(accounts).values(name="Another")
 
 
 @pytest.fixture
-def over(monkeypatch: pytest.MonkeyPatch) -> Ending:
+def over(monkeypatch: pytest.MonkeyPatch) -> Shutdown:
     """The end of a server at which the time to commit is over."""
-    monkeypatch.setattr(endings, "COMMIT_SECONDS", 0)
+    monkeypatch.setattr("quillpost.kit.shutdown.COMMIT_SECONDS", 0)
 
-    async def end() -> Ending:
-        ending = Ending()
-        ending.begin()
-        while not ending._is_over.is_set():
+    async def end() -> Shutdown:
+        shutdown = Shutdown()
+        shutdown.begin()
+        while not shutdown._is_over.is_set():
             await asyncio.sleep(0)
-        return ending
+        return shutdown
 
     return asyncio.run(end())
 
 
-def test_no_request_commits_when_its_time_is_over(parts: Parts, over: Ending) -> None:
+def test_no_request_commits_when_its_time_is_over(parts: Parts, over: Shutdown) -> None:
     def rename() -> None:
         with parts.db.work() as tx:
             tx.execute(RENAME)
@@ -48,7 +47,7 @@ def test_no_request_commits_when_its_time_is_over(parts: Parts, over: Ending) ->
     assert _name(parts) == "Dana"
 
 
-def test_a_job_commits_whenever_it_is_done(parts: Parts, over: Ending) -> None:
+def test_a_job_commits_whenever_it_is_done(parts: Parts, over: Shutdown) -> None:
     assert over.has_begun
     with parts.db.work() as tx:
         tx.execute(sa.insert(accounts).values(email="a@example.com", name="Dana", **_now(parts)))
@@ -57,10 +56,10 @@ def test_a_job_commits_whenever_it_is_done(parts: Parts, over: Ending) -> None:
 
 def test_what_is_done_first_is_done_once() -> None:
     async def story() -> list[str]:
-        ending, done = Ending(), list[str]()
-        ending.first(lambda: done.append("streams end"))
-        ending.begin()
-        ending.begin()
+        shutdown, done = Shutdown(), list[str]()
+        shutdown.first(lambda: done.append("streams end"))
+        shutdown.begin()
+        shutdown.begin()
         return done
 
     assert asyncio.run(story()) == ["streams end"]
@@ -86,7 +85,7 @@ def test_whoever_waits_is_sent_away_and_whoever_was_inside_may_finish() -> None:
 
 def test_whoever_is_given_up_is_told_503() -> None:
     async def story() -> list[Message]:
-        ending, got, is_working = Ending(), list[Message](), asyncio.Event()
+        shutdown, got, is_working = Shutdown(), list[Message](), asyncio.Event()
 
         async def work(_scope: Scope, _receive: Receive, _send: Send) -> None:
             is_working.set()
@@ -100,9 +99,9 @@ def test_whoever_is_given_up_is_told_503() -> None:
 
         scope = {"type": "http", "method": "POST", "path": "/api/v2/x", "headers": [], "scheme": "http",
                  "query_string": b""}  # fmt: skip
-        request = asyncio.create_task(Envelope(work, ending)(scope, receive, send))
+        request = asyncio.create_task(Envelope(work, shutdown)(scope, receive, send))
         await is_working.wait()
-        ending.begin()
+        shutdown.begin()
         request.cancel()
         await request
         return got
