@@ -23,8 +23,8 @@ from starlette.routing import BaseRoute
 from databases import Databases
 from direct import TestClient
 from makers import Account, Build, Clock, make_account
-from quillpost import footing, wiring
-from quillpost.api import description, gate
+from quillpost import footing, web, wiring
+from quillpost.api import description
 from quillpost.cli.ground import upgrade
 from quillpost.composition.hands.collection import Hands
 from quillpost.database.embedded import EmbeddedPostgres
@@ -147,7 +147,7 @@ def hands_read_once() -> Iterator[None]:
 def unhurried() -> Iterator[None]:
     """How many requests are at work at once does not depend on how busy the machine is with other tests."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gate, "ProcessorLoad", lambda: None)
+        patch.setattr(web, "ProcessorLoad", lambda: None)
         yield
 
 

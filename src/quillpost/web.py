@@ -14,8 +14,11 @@ from quillpost.api.cors import Preflights
 from quillpost.api.description import describe
 from quillpost.api.envelope import Envelope
 from quillpost.api.gate import Gate
+from quillpost.api.identities import Identities
+from quillpost.api.load_shedder import LoadShedder
 from quillpost.api.methods import Methods
 from quillpost.api.presence import Presence
+from quillpost.api.processor_load import ProcessorLoad
 from quillpost.api.turns import Turns
 from quillpost.creative.limited import NURSERY
 from quillpost.dashboard.home import front
@@ -55,7 +58,9 @@ Background = Callable[[Shutdown], AbstractAsyncContextManager[None]]
 def create_app(parts: Parts, background: Background | None = None) -> FastAPI:
     """The application over these parts; `background` runs beside it, from first to last request."""
     live, shutdown = Live(parts.db, parts.clock), Shutdown()
-    admission = Admission(share=parts.limits.calls_at_once, patience=parts.limits.wait_seconds)
+    limits = parts.limits
+    admission = Admission(share=limits.calls_at_once, patience=limits.wait_seconds, load=ProcessorLoad())
+    identities = Identities(SESSION)
     shutdown.first(live.end)
     shutdown.first(admission.close)
     watch = DatabaseWatch(parts.db.conninfo)
@@ -128,16 +133,16 @@ def create_app(parts: Parts, background: Background | None = None) -> FastAPI:
     describe(app)
     add_docs_page(app, parts)
     app.add_middleware(Methods, routes=app.routes, refuse=troubles.answer_trouble)
-    app.add_middleware(
-        _Gate, parts=parts, admission=admission, cookie=SESSION, refuse=troubles.answer_trouble
-    )
+    app.add_middleware(_Gate, parts=parts, identities=identities, refuse=troubles.answer_trouble)
     app.add_middleware(Preflights)
     app.add_middleware(Presence)
     app.add_middleware(Envelope, shutdown=shutdown)
+    app.add_middleware(_LoadShedder, admission=admission, identities=identities)
     # In front of all: a scan is answered by little more than the look-up and the row that it costs.
     app.add_middleware(_ScanDoor, parts=parts)
     return app
 
 
 _Gate: Any = Gate
+_LoadShedder: Any = LoadShedder
 _ScanDoor: Any = scans.ScanDoor

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from guarded import guarded
 from raw_http import ask, break_off, real_server
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from traces import FORM, JSON, logged, traces
 
 from makers import Account, Build, Clock, carry_on, person
 from quillpost.api import arrival
 from quillpost.api.admission import PLACES, Admission
 from quillpost.api.answers import header_text
-from quillpost.api.gate import Gate
 from quillpost.database.tables import idempotency_keys
 from quillpost.kit.metrics import REGISTRY
 from quillpost.kit.tokens import mint
@@ -87,7 +87,7 @@ def test_a_call_that_breaks_off_leaves_nothing_and_can_be_made_again(
 
 def test_a_body_shorter_than_it_says_is_refused(owner: Account, parts: Parts) -> None:
     given: Message = {"type": "http.request", "body": b"name=An"}
-    answer = asyncio.run(_called(Gate(answering, parts), owner, [given], length=20))
+    answer = asyncio.run(_called(guarded(answering, parts), owner, [given], length=20))
     said = ["The body ends before its Content-Length: send it whole."]
     assert (answer.status, answer.body) == (422, {"message": said[0], "errors": {"body": said}})
 
@@ -114,7 +114,7 @@ def test_a_slow_body_that_keeps_coming_is_waited_for(
     async def steadily() -> Answer:
         pieces: list[Message] = [{"type": "http.request", "body": b"x" * 1_000, "more_body": True}] * 20
         last: Message = {"type": "http.request", "body": b""}
-        return await _called(Gate(answering, parts), owner, [*pieces, last], pause=0.05)
+        return await _called(guarded(answering, parts), owner, [*pieces, last], pause=0.05)
 
     assert asyncio.run(steadily()).status == 200
 
@@ -125,7 +125,7 @@ def test_large_bodies_have_a_bound_together_and_small_ones_always_pass(owner: Ac
     small: list[Message] = [{"type": "http.request", "body": b"x" * arrival.SMALL}]
 
     async def crowd() -> tuple[Answer, Answer, Answer]:
-        gate = Gate(answering, parts, Admission(share=PLACES, patience=30))
+        gate = guarded(answering, parts, Admission(share=PLACES, patience=30))
         async with _trickling(gate, owner, arrival.MOST):
             refused, passed = await _called(gate, owner, large), await _called(gate, owner, small)
         return refused, passed, await _called(gate, owner, large)
@@ -148,7 +148,7 @@ def test_a_body_counts_until_its_request_is_done_with(owner: Account, build: Bui
             await may_end.wait()
             await answering(scope, receive, send)
 
-        gate = Gate(working, parts, Admission(share=PLACES, patience=30))
+        gate = guarded(working, parts, Admission(share=PLACES, patience=30))
         async with asyncio.TaskGroup() as others:
             for _ in range(arrival.MOST):
                 others.create_task(_called(gate, owner, whole))
@@ -179,7 +179,7 @@ async def answering(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 async def _called(
-    gate: Gate, owner: Account, coming: list[Message], *, length: int | None = None, pause: float = 0
+    gate: ASGIApp, owner: Account, coming: list[Message], *, length: int | None = None, pause: float = 0
 ) -> Answer:
     messages, got = iter(coming), list[Message]()
 
@@ -195,7 +195,7 @@ async def _called(
 
 
 @asynccontextmanager
-async def _trickling(gate: Gate, owner: Account, how_many: int) -> AsyncIterator[None]:
+async def _trickling(gate: ASGIApp, owner: Account, how_many: int) -> AsyncIterator[None]:
     """So many bodies of the largest size of which everything has come but the end; then they hang up."""
     waiting, may_end = asyncio.Semaphore(0), asyncio.Event()
 
@@ -229,7 +229,8 @@ def _scope(owner: Account, length: int | None = None) -> Scope:
     headers = [(b"authorization", f"Bearer {owner.token}".encode())]
     if length is not None:
         headers.append((b"content-length", str(length).encode()))
-    return {"type": "http", "path": "/api/v2/ping", "headers": headers, "client": ("127.0.0.1", 1)}
+    scope = {"type": "http", "method": "POST", "path": "/api/v2/ping", "client": ("127.0.0.1", 1)}
+    return scope | {"headers": headers}
 
 
 def test_large_bodies_come_in_no_faster_than_the_loop_should_read(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,11 +3,11 @@
 import asyncio
 from typing import Any
 
+from guarded import guarded
 from starlette.types import Message, Receive, Scope, Send
 
 from makers import Account
 from quillpost.api.admission import PLACES
-from quillpost.api.gate import Gate
 from quillpost.parts import Parts
 
 
@@ -18,13 +18,14 @@ async def answering(scope: Scope, receive: Receive, send: Send) -> None:
 
 def test_a_full_room_of_slow_readers_is_no_room_at_all(owner: Account, parts: Parts) -> None:
     headers = [(b"authorization", f"Bearer {owner.token}".encode())]
-    scope: Scope = {"type": "http", "path": "/api/v2/ping", "headers": headers, "client": ("127.0.0.1", 1)}
+    call = {"type": "http", "method": "GET", "path": "/api/v2/ping", "client": ("127.0.0.1", 1)}
+    scope: Scope = call | {"headers": headers}
 
     async def receive() -> Message:
         return {"type": "http.request", "body": b""}
 
     async def everyone() -> list[Message]:
-        gate, patience = Gate(answering, parts), asyncio.Event()
+        gate, patience = guarded(answering, parts), asyncio.Event()
 
         async def slow(message: Message) -> None:
             await patience.wait()

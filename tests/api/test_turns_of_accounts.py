@@ -1,6 +1,7 @@
 """Requests take turns by account at the gate: whoever floods it waits alone, and not for long."""
 
 import asyncio
+import gc
 import json
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -8,18 +9,20 @@ from itertools import cycle
 from typing import Any
 
 import pytest
-from starlette.types import Message, Receive, Scope, Send
+from guarded import guarded
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from traces import logged
 
 from direct import TestClient
 from makers import Account, make_account, make_sub_account, make_teammate
 from quillpost.accounts.service import mint_token
 from quillpost.api.admission import Admission
-from quillpost.api.envelope import Envelope
-from quillpost.api.gate import Gate
+from quillpost.api.passage import Passage
 from quillpost.kit import tokens
+from quillpost.kit.errors import Overloaded
 from quillpost.kit.metrics import REGISTRY
 from quillpost.parts import Parts
+from quillpost.web import create_app
 
 SHARE = 3
 LONG = 3_600.0
@@ -30,7 +33,7 @@ class House:
 
     def __init__(self, parts: Parts, *, patience: float = LONG, share: int = SHARE, places: int = 16) -> None:
         self.admission = Admission(share=share, patience=patience, places=places)
-        self.gate: Gate | Envelope = Gate(self._answer, parts, self.admission, cookie="quillpost_session")
+        self.gate: ASGIApp = guarded(self._answer, parts, self.admission)
         self.visits: list[tuple[str, bytes]] = []
         self.is_open = asyncio.Event()
         self.state: dict[str, Any] = {}
@@ -55,6 +58,10 @@ class Call:
             "scheme": "http",
             "method": "POST" if body else "GET",
             "path": path,
+            "raw_path": path.encode(),
+            "root_path": "",
+            "query_string": b"",
+            "http_version": "1.1",
             "headers": given + [(name.encode(), value.encode()) for name, value in headers],
             "client": ("192.0.2.1", 1),
             "state": {},
@@ -64,7 +71,7 @@ class Call:
             self.body_came.set()
         self._is_read = False
         self.messages: list[Message] = []
-        self.task = asyncio.create_task(house.gate(self.scope, self._receive, self._send))
+        self.task = asyncio.ensure_future(house.gate(self.scope, self._receive, self._send))
 
     async def _receive(self) -> Message:
         if self._is_read:
@@ -168,9 +175,14 @@ def test_who_would_wait_too_long_is_told_503_and_nothing_was_begun(parts: Parts,
         house.visits.clear()
         inside = [Call(house, "/api/v2/slow", by(owner)) for _ in range(SHARE)]
         await until(lambda: len(house.visits) == SHARE)
-        late = [await Call(house, "/api/v2/send/postcard", by(owner), body=True).done() for _ in range(5)]
+        heads = by(owner), ("x-request-id", "my-own-id-1")
+        late = [await Call(house, "/api/v2/send/postcard", *heads, body=True).done() for _ in range(5)]
         for call in late:
             assert (call.status, call.headers["retry-after"]) == (503, "5")
+            assert call.headers["x-request-id"] == "my-own-id-1"
+            assert call.headers["access-control-allow-origin"] == "*", "a web page can tell its user"
+            assert call.headers["x-content-type-options"] == "nosniff"
+            assert "strict-transport-security" not in call.headers
             told = json.loads(call.messages[1]["body"])
             assert told.keys() == {"message"}
             assert "fewer calls at once" in told["message"]
@@ -186,7 +198,6 @@ def test_many_who_are_sent_away_are_one_line_in_the_log(parts: Parts, owner: Acc
 
     async def story() -> None:
         house = House(parts, patience=0)
-        house.gate = Envelope(house.gate)
         await Call(house, "/api/v2/ping", by(owner)).done()
         house.visits.clear()
         inside = [Call(house, "/api/v2/slow", by(owner)) for _ in range(SHARE)]
@@ -204,6 +215,58 @@ def test_many_who_are_sent_away_are_one_line_in_the_log(parts: Parts, owner: Acc
     before = shed_requests()
     tell(story)
     assert shed_requests() - before == 20
+
+
+def test_whoever_is_sent_away_leaves_no_garbage(parts: Parts, owner: Account) -> None:
+    """Collecting what hundreds a second leave would have everybody wait."""
+
+    async def story() -> None:
+        house = House(parts, patience=0)
+        await Call(house, "/api/v2/ping", by(owner)).done()
+        house.visits.clear()
+        inside = [Call(house, "/api/v2/slow", by(owner)) for _ in range(SHARE)]
+        await until(lambda: len(house.visits) == SHARE)
+        before = left()
+        gc.disable()
+        try:
+            for _ in range(20):
+                await Call(house, "/api/v2/orders", by(owner)).done()
+            await asyncio.sleep(0)
+            assert left() == before
+        finally:
+            gc.enable()
+        house.is_open.set()
+        assert {(await call.done()).status for call in inside} == {200}
+
+    def left() -> int:
+        return sum(isinstance(one, (Passage, Overloaded)) for one in gc.get_objects())
+
+    tell(story)
+
+
+def test_the_service_looks_at_its_processor_while_many_wait(
+    parts: Parts, owner: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of them is answered all the same."""
+    looks = []
+
+    class Short:
+        @property
+        def is_high(self) -> bool:
+            looks.append(True)
+            return True
+
+    monkeypatch.setattr("quillpost.web.ProcessorLoad", Short)
+    monkeypatch.setattr("quillpost.api.admission.LONG_LINE", 0)
+
+    async def story() -> None:
+        house = House(parts)
+        house.gate = create_app(parts)
+        calls = [Call(house, "/api/v2/ping", by(owner)) for _ in range(20)]
+        assert {(await call.done()).status for call in calls} == {200}
+
+    tell(story)
+    assert looks
 
 
 def shed_requests() -> float:

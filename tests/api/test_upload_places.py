@@ -7,15 +7,15 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from guarded import guarded
 from httpx2 import Response
 from importer import Importer
 from list_keeper import Lister
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from workbooks import workbook
 
 from makers import Account
 from quillpost.api.admission import PLACES, Admission
-from quillpost.api.gate import Gate
 from quillpost.api.uploads import AT_ONCE, SHARE
 from quillpost.audience.importing import workbooks
 from quillpost.kit.clients import Client, serving
@@ -39,7 +39,7 @@ class Works:
         await send({"type": "http.response.body", "body": b"{}"})
 
 
-async def called(gate: Gate, who: Account, path: str = FILE) -> tuple[int, Any]:
+async def called(gate: ASGIApp, who: Account, path: str = FILE) -> tuple[int, Any]:
     got: list[Message] = []
 
     async def receive() -> Message:
@@ -56,7 +56,7 @@ async def called(gate: Gate, who: Account, path: str = FILE) -> tuple[int, Any]:
 
 
 @asynccontextmanager
-async def crowded(works: Works, gate: Gate, senders: list[Account]) -> AsyncIterator[None]:
+async def crowded(works: Works, gate: ASGIApp, senders: list[Account]) -> AsyncIterator[None]:
     """While each of them has a file there."""
     async with asyncio.TaskGroup() as others:
         for who in senders:
@@ -73,7 +73,7 @@ def test_an_account_has_its_share_of_the_places_and_leaves_the_others(
 ) -> None:
     async def crowd() -> list[tuple[int, Any]]:
         works = Works()
-        gate = Gate(works, parts)
+        gate = guarded(works, parts)
         async with crowded(works, gate, [owner] * SHARE):
             refused = await called(gate, owner)
             passed = await called(gate, owner, "/api/v2/ping")
@@ -96,7 +96,7 @@ def test_all_together_leave_room_for_other_calls(
 
     async def crowd() -> list[tuple[int, Any]]:
         works = Works()
-        gate = Gate(works, parts, Admission(share=PLACES, patience=30))
+        gate = guarded(works, parts, Admission(share=PLACES, patience=30))
         async with crowded(works, gate, [owner] * AT_ONCE):
             answers = [await called(gate, stranger), await called(gate, stranger, "/api/v2/ping")]
         return [*answers, await called(gate, stranger)]

@@ -67,27 +67,50 @@ class Machine:
         return self.now
 
 
-def test_while_the_processor_is_what_callers_wait_for_a_flood_has_one_place() -> None:
+async def flooded(machine: Machine) -> tuple[Admission, list[Place], list[asyncio.Task[Place]]]:
+    """All that A may have inside, and a long line, while the processor is what they wait for."""
+    admission = Admission(share=4, patience=LONG, places=16, load=machine.load)
+    machine.is_busy = True
+    inside = [await entered(admission, "A") for _ in range(4)]
+    return admission, inside, [await lined_up(admission, "A") for _ in range(LONG_LINE + 6)]
+
+
+def test_while_the_processor_is_short_a_flood_comes_in_when_nobody_is_inside(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("quillpost.api.admission.LONG_LINES_EVERY", LONG)
+
     async def story() -> None:
         machine = Machine()
-        admission = Admission(share=4, patience=LONG, places=16, load=machine.load)
-        machine.is_busy = True
-        a = [await entered(admission, "A") for _ in range(4)]
-        crowd = [await lined_up(admission, "A") for _ in range(LONG_LINE + 4)]
+        admission, a, crowd = await flooded(machine)
+        a.pop().leave()
+        await crowd[0]  # for the first time, whoever is inside
         b = [await entered(admission, "B") for _ in range(4)]  # who calls a few at once has them all
-        for place in a[:3]:
+        for place in [*a, crowd[0].result(), *b[1:]]:
             place.leave()
-        assert (admission.inside("A"), admission.inside("B")) == (1, 4)
-        a[3].leave()
-        first = await crowd[0]
-        assert (admission.inside("A"), admission.waiting("A")) == (1, LONG_LINE + 3)
+        assert (admission.inside("A"), admission.inside("B")) == (0, 1)
+        b[0].leave()
+        assert admission.inside("A") == 1
         machine.is_busy = False
-        first.leave()
-        await asyncio.gather(*crowd[1:4])
+        (await crowd[1]).leave()
+        await asyncio.gather(*crowd[2:6])
         assert admission.inside("A") == 4
-        for task in crowd[4:]:
+        for task in crowd[6:]:
             task.cancel()
-        assert len(b) == 4
+
+    tell(story)
+
+
+def test_while_others_stay_inside_a_flood_still_comes_in_now_and_then() -> None:
+    async def story() -> None:
+        admission, a, crowd = await flooded(Machine())
+        await entered(admission, "B")
+        for place in a:
+            place.leave()
+        for task in crowd[:5]:
+            (await task).leave()
+        for task in crowd[5:]:
+            task.cancel()
 
     tell(story)
 
@@ -131,7 +154,7 @@ def test_who_gives_up_or_is_cancelled_leaves_no_trace() -> None:
         gone = admission.place("A")
         leaving = asyncio.create_task(gone.enter())
         cancelled = await lined_up(admission, "A")
-        gone.give_up(ConnectionResetError())
+        gone.give_up(ConnectionResetError)
         with pytest.raises(ConnectionResetError):
             await leaving
         cancelled.cancel()
@@ -140,7 +163,7 @@ def test_who_gives_up_or_is_cancelled_leaves_no_trace() -> None:
         with pytest.raises(asyncio.CancelledError):
             await cancelled
         assert (admission.inside("A"), admission.waiting("A")) == (0, 0)
-        gone.give_up(ConnectionResetError())
+        gone.give_up(ConnectionResetError)
         await entered(admission, "B")
 
     tell(story)

@@ -3,19 +3,16 @@
 A process works on so many requests at a time, fewer than there are connections and threads: inside, requests
 would hold connections while they wait for threads, and threads for connections. Of one caller no more than a
 share of them are inside, so that whatever they wait for there (a processor, the database, a picture), others
-wait behind a few of that caller's and not behind all of them. While the processor is what they wait for, and
-there is more than one caller, those of whom many wait have a single place: a flood computes no more than who
-calls once. The
-rest waits on the event loop, holding nothing, in a line for each caller. A place that becomes free goes to
-the caller who has the fewest, and among those to the one who has gone longest without. Who waits too long is
-sent away; who hangs up is forgotten.
+wait behind a few of that caller's and not behind all of them. While it is the processor, those of whom many
+wait come in when nobody is inside, and a few times a second besides: others wait for one of theirs at most.
+The rest waits on the event loop, holding nothing, in a line for each caller. A place that becomes free goes
+to the caller who has the fewest, and among those to the one who has gone longest without. Who waits too
+long is sent away; who hangs up is forgotten.
 """
 
 import asyncio
-import math
-import time
 from collections import Counter, deque
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
 from quillpost.api.processor_load import ProcessorLoad
@@ -25,12 +22,10 @@ from quillpost.kit.shutdown import STOPPING
 PLACES = 16
 """Requests at work at once in a process."""
 
-CROWDED_SHARE = 1
-"""Places of a caller with a long line while the processor is fully used and others want it too."""
 LONG_LINE = 16
-"""More than anybody has who calls a few at once, and waits for a picture's host with some of them."""
-ALONE_AFTER = 1.0
-"""Seconds since another caller came in."""
+"""More wait than of anybody who calls a few at once, and waits for a picture's host with some of them."""
+LONG_LINES_EVERY = 0.1
+"""Seconds after which one of a long line comes in though the processor is fully used, and others inside."""
 
 BETWEEN_REFUSALS = 0.005
 WITHIN = 1.0
@@ -38,10 +33,15 @@ WITHIN = 1.0
 takes a moment of the event loop, and whoever is served meanwhile is not to wait for all of them."""
 
 
+Refusal = Callable[[], Exception]
+
+
 @dataclass(eq=False, slots=True)
 class _Waiter:
     whose: Hashable
-    admitted: asyncio.Future[None]
+    admitted: asyncio.Future["Refusal | None"]
+    """What it is sent away with, if it is. It is made when it is raised: a failure that a future holds, held
+    by a frame of the failure's own, is left for the garbage collector, hundreds of times a second."""
     is_back: bool
 
     @property
@@ -97,7 +97,7 @@ class Place:
         self._patience = max(0.0, self._patience - (loop.time() - since))
         self._is_inside = self._was_inside = True
 
-    def give_up(self, why: Exception) -> None:
+    def give_up(self, why: Refusal) -> None:
         """If it waits, it waits no longer: `enter` raises this."""
         if self._waiter is not None and self._waiter.waits:
             self._admission._send_away(self._waiter, why)
@@ -123,8 +123,6 @@ class Admission:
     ) -> None:
         self._places = places
         self._load = load
-        self._last: tuple[Hashable, float] = (None, -math.inf)
-        self._last_other = -math.inf
         self._share = share
         self._patience = patience
         self._inside: Counter[Hashable] = Counter()
@@ -133,6 +131,8 @@ class Admission:
         self._levels: list[dict[Hashable, None]] = [{} for _ in range(places + 1)]
         self._overdue: deque[_Waiter] = deque()
         self._next_refusal: asyncio.TimerHandle | None = None
+        self._next_look: asyncio.TimerHandle | None = None
+        self._long_lines_at = 0.0
         self.is_closed = False
 
     def place(self, whose: Hashable, *, patience: float = 1) -> Place:
@@ -144,7 +144,7 @@ class Admission:
         self.is_closed = True
         waiting = [waiter for line in self._lines.values() for waiter in line.new if waiter.waits]
         for waiter in waiting:
-            self._send_away(waiter, Unavailable(STOPPING))
+            self._send_away(waiter, lambda: Unavailable(STOPPING))
 
     def inside(self, whose: Hashable) -> int:
         return self._inside[whose]
@@ -172,7 +172,7 @@ class Admission:
     async def _wait(self, waiter: _Waiter, patience: float) -> None:
         timer = asyncio.get_running_loop().call_later(patience, self._time_is_over, waiter)
         try:
-            await waiter.admitted
+            why = await waiter.admitted
         except asyncio.CancelledError:
             self._forget(waiter)
             if not waiter.admitted.cancelled():  # let in at the very moment at which it was given up
@@ -180,27 +180,15 @@ class Admission:
             raise
         finally:
             timer.cancel()
+        if why is not None:
+            raise why()
 
     def _take_free(self, whose: Hashable) -> bool:
-        self._note(whose)
         has_room = self._inside.total() < self._places and self._inside[whose] < self._share
         if whose in self._lines or not has_room:
             return False
         self._change(whose, 1)
         return True
-
-    def _note(self, whose: Hashable) -> None:
-        """Who wants to come in, and when somebody else wanted to before."""
-        last, at = self._last
-        now = time.monotonic()
-        if whose != last:
-            self._last_other = at
-        self._last = whose, now
-
-    @property
-    def _is_crowded(self) -> bool:
-        is_shared = self._last[1] - self._last_other < ALONE_AFTER
-        return is_shared and self._load is not None and self._load.is_high
 
     def _leave(self, whose: Hashable) -> None:
         self._change(whose, -1)
@@ -228,14 +216,25 @@ class Admission:
                 waiter.admitted.set_result(None)
 
     def _next(self) -> Hashable | None:
-        return next(self._eligible(), None)
-
-    def _eligible(self) -> Iterator[Hashable]:
-        is_crowded = self._is_crowded
-        for places, level in enumerate(self._levels[: self._share]):
+        is_short = self._load is not None and self._load.is_high
+        for level in self._levels[: self._share]:
             for whose in level:
-                if not is_crowded or places < CROWDED_SHARE or len(self._lines[whose]) <= LONG_LINE:
-                    yield whose
+                if not is_short or len(self._lines[whose]) <= LONG_LINE or self._is_time_for_long_lines():
+                    return whose
+        return None
+
+    def _is_time_for_long_lines(self) -> bool:
+        loop = asyncio.get_running_loop()
+        if self._inside and loop.time() < self._long_lines_at:
+            if self._next_look is None:
+                self._next_look = loop.call_at(self._long_lines_at, self._look_again)
+            return False
+        self._long_lines_at = loop.time() + LONG_LINES_EVERY
+        return True
+
+    def _look_again(self) -> None:
+        self._next_look = None
+        self._let_in()
 
     def _forget(self, waiter: _Waiter) -> None:
         line = self._lines.get(waiter.whose)
@@ -248,9 +247,9 @@ class Admission:
             del self._levels[self._level(whose)][whose]
             del self._lines[whose]
 
-    def _send_away(self, waiter: _Waiter, why: Exception) -> None:
+    def _send_away(self, waiter: _Waiter, why: Refusal) -> None:
         self._forget(waiter)
-        waiter.admitted.set_exception(why)
+        waiter.admitted.set_result(why)
 
     def _time_is_over(self, waiter: _Waiter) -> None:
         self._overdue.append(waiter)
@@ -263,7 +262,7 @@ class Admission:
         while self._overdue:
             waiter = self._overdue.popleft()
             if waiter.waits:
-                self._send_away(waiter, Overloaded())
+                self._send_away(waiter, Overloaded)
                 pause = min(BETWEEN_REFUSALS, WITHIN / (len(self._overdue) + 1))
                 self._next_refusal = asyncio.get_running_loop().call_later(pause, self._refuse_one)
                 return

@@ -50,6 +50,11 @@ class Paths:
         return path in self.spelled_out and method not in self.spelled_out[path]
 
 
+def method_label(method: str) -> str:
+    """Callers can invent methods without end; the metrics do not grow with them."""
+    return method if method in KNOWN else "other"
+
+
 @cache  # Python keeps some patterns that were compiled, and we have more
 def _pattern(path: str) -> re.Pattern[str]:
     return compile_path(path)[0]

@@ -49,7 +49,7 @@ class Preflights:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if _is_preflight(scope):
+        if is_preflight(scope):
             await Response(status_code=204, headers=PREFLIGHT)(scope, receive, send)
         else:
             await self._app(scope, receive, send)
@@ -65,7 +65,7 @@ def open_to_all(headers: MutableHeaders) -> None:
     headers.update(ANSWER)
 
 
-def _is_preflight(scope: Scope) -> bool:
+def is_preflight(scope: Scope) -> bool:
     if scope["type"] != "http" or scope["method"] != "OPTIONS" or not is_open(scope["path"]):
         return False
     headers = Headers(scope=scope)

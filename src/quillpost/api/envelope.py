@@ -10,7 +10,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from quillpost.accounts.rules import Allowance, Caller
-from quillpost.api.allowed import KNOWN
+from quillpost.api.allowed import method_label
 from quillpost.api.cors import is_open, open_to_all
 from quillpost.api.errors import HUNG_UP, response_for, unexpected
 from quillpost.api.leaks import cover
@@ -37,30 +37,10 @@ ALWAYS_SECURE = "max-age=31536000"
 """Whoever came over https once comes so for a year. Other hosts of the same name are none of our business."""
 
 
-SHED_SECONDS = 1.0
-
-
-class _Shed:
-    """Those sent away because too many came: a line a second tells how many, not a line each."""
-
-    def __init__(self) -> None:
-        self._count = 0
-
-    def note(self) -> None:
-        self._count += 1
-        if self._count == 1:
-            asyncio.get_running_loop().call_later(SHED_SECONDS, self._tell)
-
-    def _tell(self) -> None:
-        log.warning("requests.shed", count=self._count)
-        self._count = 0
-
-
 class Envelope:
     def __init__(self, app: ASGIApp, shutdown: Shutdown | None = None) -> None:
         self._app = app
         self._shutdown = shutdown or Shutdown()
-        self._shed = _Shed()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -68,7 +48,7 @@ class Envelope:
             return
         state = scope.setdefault("state", {})
         state["leaked"] = cover(scope)
-        request_id = _request_id(Headers(scope=scope).get("x-request-id"))
+        request_id = request_id_of(scope)
         status, started = 0, time.perf_counter()
 
         async def sealed(message: Message) -> None:
@@ -78,7 +58,8 @@ class Envelope:
                 headers = MutableHeaders(scope=message)
                 if SECRET_PATHS.match(scope["path"]):
                     headers.update(PRIVATE)
-                _write_headers(headers, request_id, state.get("allowance"))
+                headers["X-Request-Id"] = request_id
+                write_headers(headers, state.get("allowance"))
                 if is_open(scope["path"]):
                     open_to_all(headers)
                 if scope["scheme"] == "https":
@@ -102,13 +83,12 @@ class Envelope:
                     raise
                 await unexpected()(scope, receive, sealed)
             finally:
-                if state.get("shed"):
-                    self._shed.note()
                 _note(scope, status or 500, time.perf_counter() - started)
 
 
-def _request_id(given: str | None) -> str:
+def request_id_of(scope: Scope) -> str:
     """The caller's own id, where it is one that can be repeated in a log."""
+    given = Headers(scope=scope).get("x-request-id")
     return given if given and is_callers_id(given) else uuid4().hex
 
 
@@ -117,8 +97,8 @@ def is_callers_id(given: str) -> bool:
     return CALLERS_ID.fullmatch(given) is not None and hide_secrets(given) == given
 
 
-def _write_headers(headers: MutableHeaders, request_id: str, allowance: Allowance | None) -> None:
-    headers["X-Request-Id"] = request_id
+def write_headers(headers: MutableHeaders, allowance: Allowance | None = None) -> None:
+    """Those of every answer."""
     for name, value in SECURITY.items():
         if name != FRAMING or not _names_a_frame(headers):
             headers.setdefault(name, value)
@@ -141,8 +121,7 @@ def _route(scope: Scope) -> str:
 
 def _note(scope: Scope, status: int, seconds: float) -> None:
     route, who = _route(scope), scope["state"].get("who")
-    # Callers can invent methods without end; the metrics do not grow with them.
-    method = scope["method"] if scope["method"] in KNOWN else "other"
+    method = method_label(scope["method"])
     REQUESTS.labels(method, route, str(status)).inc()
     REQUEST_SECONDS.labels(method, route).observe(seconds)
     if not scope["state"].get("shed") and route not in ("/health", "/ready", "/ready/live", "/metrics"):

@@ -1,5 +1,4 @@
-"""The gate before everything: requests take turns, and nobody comes into /api/v2 without a token, too often,
-or with too much."""
+"""The gate: nobody comes into /api/v2 without a token, too often, or with too much."""
 
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -12,29 +11,17 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from quillpost.accounts import service as accounts
 from quillpost.accounts.rules import Allowance
-from quillpost.api.admission import Admission
 from quillpost.api.arrival import MOST, Grow, Held, HungUp, Pace, whole_body
+from quillpost.api.cors import is_open
 from quillpost.api.errors import WrongBody, response_for
-from quillpost.api.identities import Identities, account_line, address_of, bearer, is_account
+from quillpost.api.identities import Identities, account_line, address_of, bearer
 from quillpost.api.leaks import InAddress
 from quillpost.api.passage import Passage
-from quillpost.api.processor_load import ProcessorLoad
-from quillpost.api.route import PREFIX
 from quillpost.api.uploads import Landing, takes_file
-from quillpost.kit.errors import Overloaded, QuillpostError, Throttled, Unauthenticated, Unavailable
+from quillpost.kit.errors import QuillpostError, Throttled, Unauthenticated
 from quillpost.parts import Parts
 
 Refuse = Callable[[Request, Exception], Awaitable[Response]]
-
-PATIENCE_OF_PEOPLE = 10
-"""Times as long as programs, which try again by themselves: to somebody who has clicked, a slow page is
-better than one that says no."""
-
-OVERLOADED = response_for(Overloaded())
-"""Made once: it is told hundreds of times a second, when there is no time."""
-
-FREE = frozenset({"/health"})
-"""Answered however busy we are: whoever looks after us asks here."""
 
 
 async def refuse_plainly(_request: Request, failure: Exception) -> Response:
@@ -42,82 +29,60 @@ async def refuse_plainly(_request: Request, failure: Exception) -> Response:
 
 
 class Gate:
-    """Lets a request in when its turn has come, or answers it. To the API it brings its whole body, and its
-    caller in `scope["state"]["who"]`."""
+    """Brings to the API a request's whole body, and its caller in `scope["state"]["who"]`, or answers it.
+    Whose turn it is was settled before: each request has its `passage`."""
 
     def __init__(
-        self,
-        app: ASGIApp,
-        parts: Parts,
-        admission: Admission | None = None,
-        *,
-        cookie: str = "",
-        refuse: Refuse = refuse_plainly,
+        self, app: ASGIApp, parts: Parts, identities: Identities, *, refuse: Refuse = refuse_plainly
     ) -> None:
-        """`cookie` is the name of the one that sessions have; `refuse` answers who may be a person."""
+        """`refuse` answers who may be a person."""
         self._app = app
         self._parts = parts
         self._refuse = refuse
-        self._identities = Identities(cookie)
+        self._identities = identities
         limits = parts.limits
-        self._admission = admission or Admission(
-            share=limits.calls_at_once, patience=limits.wait_seconds, load=ProcessorLoad()
-        )
         self._held = Held(MOST * limits.body_bytes)
         self._pace = Pace()
         self._landing = Landing(largest=limits.import_bytes, bounds=limits.bounds)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] in FREE:
+        if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        whose, is_call = self._identities.whose(scope), _is_guarded(scope["path"])
-        is_signed_in = not is_call and is_account(whose)
-        patience = PATIENCE_OF_PEOPLE if is_signed_in else 1
-        passage = Passage(self._admission, whose, receive, patience=patience)
         try:
-            if is_call:
-                await self._call(scope, passage, send)
-            else:
-                await self._visit(scope, passage, send)
+            enter = self._call if is_open(scope["path"]) else self._visit
+            await enter(scope, receive, send)
         except HungUp:  # nobody is there to be told
             return
-        finally:
-            passage.leave()
 
-    async def _call(self, scope: Scope, passage: Passage, send: Send) -> None:
+    async def _call(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Of the API."""
         with self._held.share() as grow, closing_upload(scope):
             try:
-                body = await self._let_in(scope, passage, grow)
+                body = await self._let_in(scope, receive, grow)
             except (QuillpostError, WrongBody) as refusal:
-                passage.leave()
-                scope["state"]["shed"] = is_shed = isinstance(refusal, Overloaded)
-                answer = OVERLOADED if is_shed else response_for(refusal)
-                await answer(scope, passage.receive, send)
+                await response_for(refusal)(scope, receive, send)
                 return
-            await self._app(scope, _replayed(body, passage.receive), passage.sending(send))
+            await self._app(scope, _replayed(body, receive), send)
 
-    async def _visit(self, scope: Scope, passage: Passage, send: Send) -> None:
+    async def _visit(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Of anything else."""
-        try:
-            await passage.enter()
-        except Unavailable as refusal:
-            scope["state"]["shed"] = isinstance(refusal, Overloaded)
-            answer = await self._refuse(Request(scope, passage.receive), refusal)
-            await answer(scope, passage.receive, send)
+        state = scope.setdefault("state", {})
+        if (refusal := state.get("refusal")) is not None:
+            answer = await self._refuse(Request(scope, receive), refusal)
+            await answer(scope, receive, send)
             return
         try:
-            await self._app(scope, passage.receive, passage.sending(send))
+            await self._app(scope, receive, send)
         finally:
-            if "account_id" in (state := scope.get("state", {})):
+            if "account_id" in state:
                 self._identities.learn(scope, state["account_id"])
 
-    async def _let_in(self, scope: Scope, passage: Passage, grow: Grow) -> bytes:
-        await passage.enter()
+    async def _let_in(self, scope: Scope, receive: Receive, grow: Grow) -> bytes:
         allowance = await self._admit(scope)
         account = scope["state"]["who"].account_id
         self._identities.learn(scope, account)
+        passage: Passage = scope["state"]["passage"]
         await passage.become(account_line(account))
         if allowance.is_spent:
             raise Throttled(retry_after=allowance.resets_in)
@@ -125,10 +90,10 @@ class Gate:
             raise InAddress
         # A body that trickles in keeps nobody waiting but its sender.
         if takes_file(scope):
-            scope["state"]["upload"] = await self._landing.whole(scope, passage.receive)
+            scope["state"]["upload"] = await self._landing.whole(scope, receive)
             return b""
         largest = self._parts.limits.body_bytes
-        return await whole_body(scope, passage.receive, largest=largest, grow=grow, pace=self._pace)
+        return await whole_body(scope, receive, largest=largest, grow=grow, pace=self._pace)
 
     async def _admit(self, scope: Scope) -> Allowance:
         state = scope.setdefault("state", {})
@@ -177,7 +142,3 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
         return {"type": "http.request", "body": body, "more_body": False}
 
     return replay
-
-
-def _is_guarded(path: str) -> bool:
-    return path == PREFIX or path.startswith(PREFIX + "/")

@@ -73,7 +73,7 @@ class Passage:
 
     def _note_end(self, listening: asyncio.Future[None]) -> None:
         if not listening.cancelled() and listening.exception() is None:
-            self._place.give_up(HungUp())
+            self._place.give_up(HungUp)
 
     async def _next(self) -> Message:
         return self._come.popleft() if self._come else await self._receive()
