@@ -9,7 +9,17 @@ from list_keeper import Lister
 from pressing import READY
 
 from direct import TestClient
-from makers import Account, Build, make_account, make_live, make_operator, person, postcard
+from makers import (
+    Account,
+    Build,
+    Clock,
+    do_due_jobs,
+    make_account,
+    make_live,
+    make_operator,
+    person,
+    postcard,
+)
 from quillpost.database.tables import accounts, prices
 from quillpost.parts import Parts
 from quillpost.web import create_app
@@ -48,6 +58,18 @@ def test_a_live_send_is_accepted_and_says_that_it_will_be_paused(live: Account) 
     assert "QUILLPOST_" not in sent.headers["X-Warnings"]
     # What may be mended before the review ends is not kept: the review looks again.
     assert live.get(f"/orders/{sent.json()['id']}").json()["warnings"] == []
+
+
+def test_a_paused_order_tells_its_sender_why_without_naming_settings(
+    parts: Parts, live: Account, clock: Clock
+) -> None:
+    order = live.send(**HOME).json()["id"]
+    clock.advance(days=2)
+    do_due_jobs(parts)
+    read = live.get(f"/orders/{order}").json()
+    assert read["status"] == "Paused"
+    assert NO_PARTNER in read["warnings"]
+    assert "QUILLPOST_" not in str(read["warnings"])
 
 
 @pytest.mark.parametrize("more", [{"preview": True}, {}])

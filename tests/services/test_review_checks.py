@@ -325,7 +325,6 @@ def test_an_order_that_is_held_says_why_and_keeps_its_money(
         row = order_row(tx, order)
     assert (row.status, row.order_total, row.n_processing) == ("paused", 109, 1)
     assert (row.warnings, len(row.hold_reasons)) == ([], 1)
-    assert Order.of(row).notices == row.hold_reasons
 
 
 def test_the_limits_are_settings(build: Build, clock: Clock) -> None:

@@ -107,11 +107,6 @@ class Order:
         return self.background_file_id is not None or self.background_url is not None
 
     @property
-    def notices(self) -> list[str]:
-        """What deserves a look, and why the order is held, if it is."""
-        return self.warnings + self.hold_reasons
-
-    @property
     def grand_total(self) -> int:
         return self.order_total + self.leads_fee + self.gift_total
 

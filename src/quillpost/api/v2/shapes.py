@@ -11,6 +11,7 @@ from quillpost.accounts.sub_accounts import SubAccount
 from quillpost.api.answers import verbatim
 from quillpost.api.v2 import sub_accounts
 from quillpost.audience.rules import Person
+from quillpost.fulfilment.readiness import for_senders
 from quillpost.kit.times import iso, plain_time
 from quillpost.orders.pieces import display_type
 from quillpost.orders.reading import Step
@@ -60,7 +61,8 @@ def order_shape(request: Request, parts: Parts, order: Order) -> dict[str, Any]:
 
 def order_read_shape(request: Request, parts: Parts, order: Order) -> dict[str, Any]:
     """An order by itself: with what deserves a look, or why it is held."""
-    return order_shape(request, parts, order) | {"warnings": order.notices}
+    reasons = for_senders(order.hold_reasons, parts.worlds[order.mode])
+    return order_shape(request, parts, order) | {"warnings": [*order.warnings, *reasons]}
 
 
 def front_image(base: str, parts: Parts, order: Order) -> str:
