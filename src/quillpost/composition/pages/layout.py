@@ -198,21 +198,22 @@ class _Words(NamedTuple):
 
 def _words_of(vocabulary: Vocabulary, passage: Passage, size: float) -> _Words:
     """The passage's words, those in parts that are too long for a line at that size."""
-    words = _Words([], {}, [])
+    numbers, breaks, joined = list[int](), dict[int, int](), list[int]()
     ended = 0
-    width, least = (passage.box.width / points - _MARGINS for points in (size, passage.sizes.smallest))
+    width = passage.box.width / size - _MARGINS
     for line in passage.text.strip().splitlines():
-        found, joined = vocabulary.numbers(line.split()), list[int]()
+        found = vocabulary.numbers(line.split())
         if vocabulary.widest > width:
-            found, joined = break_long_words(vocabulary, found, width, least)
+            least = passage.box.width / passage.sizes.smallest - _MARGINS
+            found, parts = break_long_words(vocabulary, found, width, least)
+            joined.extend(len(numbers) + place for place in parts)
         if found:
-            if words.numbers:
-                words.breaks[len(words.numbers)] = ended
-            words.joined.extend(len(words.numbers) + place for place in joined)
-            words.numbers.extend(found)
+            if numbers:
+                breaks[len(numbers)] = ended
+            numbers += found
             ended = 0
         ended += 1
-    return words
+    return _Words(numbers, breaks, joined)
 
 
 _MARGINS = 2 * LEAN + MARGIN
@@ -227,7 +228,8 @@ def _lay_out(
     for row, own in enumerate(found):
         for column, count in own.breaks.items():
             breaks[row, column] = count
-        joined[row, own.joined] = True
+        if own.joined:
+            joined[row, own.joined] = True
     leading = vocabulary.hand.style.leading * vocabulary.hand.style.scale
     measures = vocabulary.measures(words)
     fitter = _Fitter(passages, measures, breaks, joined, leading, vocabulary.gap)
