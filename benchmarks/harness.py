@@ -1,15 +1,28 @@
 """Runs contenders in turns and reports ratios: absolute times depend on the machine, ratios much less."""
 
+import asyncio
 import json
 import platform
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
+
+
+def client_sending(body: bytes = b"") -> Callable[[], Awaitable[dict[str, Any]]]:
+    """What an application receives of a client who sends this, and then waits for the answer."""
+    coming = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def receive() -> dict[str, Any]:
+        if not coming:
+            await asyncio.Event().wait()
+        return coming.pop()
+
+    return receive
 
 
 @dataclass(frozen=True)

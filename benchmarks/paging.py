@@ -20,7 +20,7 @@ from typing import Any
 import psycopg
 import sqlalchemy as sa
 
-from benchmarks.harness import machine, save
+from benchmarks.harness import client_sending, machine, save
 from quillpost import wiring
 from quillpost.accounts import service
 from quillpost.cli.ground import upgrade
@@ -209,9 +209,6 @@ def _getter(parts: Parts) -> Callable[[str, str], None]:
     """Calls the application as its server does, with no client's work around it."""
     app, loop = create_app(parts), asyncio.new_event_loop()
 
-    async def receive() -> dict[str, Any]:
-        return {"type": "http.request", "body": b"", "more_body": False}
-
     def get(query: str, token: str) -> None:
         said: list[Any] = []
 
@@ -230,7 +227,7 @@ def _getter(parts: Parts) -> Callable[[str, str], None]:
             "client": ("127.0.0.1", 1),
             "server": ("quillpost.test", 80),
         }
-        loop.run_until_complete(app(scope, receive, send))
+        loop.run_until_complete(app(scope, client_sending(), send))
         assert said[0]["status"] == 200, said
         assert b'"id":' in said[1]["body"], "the page is empty"
 

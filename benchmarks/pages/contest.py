@@ -6,7 +6,7 @@ from typing import Any
 
 import psycopg
 
-from benchmarks.harness import machine, save
+from benchmarks.harness import client_sending, machine, save
 from benchmarks.pages import typing
 from benchmarks.pages.ground import Ground, fill, sign_in
 from benchmarks.paging import Meter, new_database
@@ -125,9 +125,6 @@ def _getter(parts: Parts, cookie: str) -> Callable[[str], None]:
     """Calls the application as its server does, with no client's work around it."""
     app, loop = create_app(parts), asyncio.new_event_loop()
 
-    async def receive() -> dict[str, Any]:
-        return {"type": "http.request", "body": b"", "more_body": False}
-
     def get(address: str) -> None:
         said: list[Any] = []
 
@@ -151,7 +148,7 @@ def _getter(parts: Parts, cookie: str) -> Callable[[str], None]:
             "client": ("127.0.0.1", 1),
             "server": ("quillpost.test", 80),
         }
-        loop.run_until_complete(app(scope, receive, send))
+        loop.run_until_complete(app(scope, client_sending(), send))
         assert said[0]["status"] == 200, (address, said)
 
     return get

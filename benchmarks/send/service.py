@@ -9,6 +9,7 @@ from pathlib import Path
 from fastapi import FastAPI
 from starlette.types import Message
 
+from benchmarks.harness import client_sending
 from quillpost import wiring
 from quillpost.accounts import service as accounts
 from quillpost.cli.ground import upgrade
@@ -88,15 +89,12 @@ class Service:
         }
         status, parts = 500, []
 
-        async def receive() -> Message:
-            return {"type": "http.request", "body": body, "more_body": False}
-
         async def send(message: Message) -> None:
             nonlocal status
             status = message.get("status", status)
             parts.append(message.get("body", b""))
 
-        await self.app(scope, receive, send)
+        await self.app(scope, client_sending(body), send)
         return status, b"".join(parts)
 
     def _open_account(self) -> str:
