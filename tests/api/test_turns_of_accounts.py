@@ -5,7 +5,7 @@ import gc
 import json
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from itertools import cycle
+from itertools import cycle, islice
 from typing import Any
 
 import pytest
@@ -123,12 +123,20 @@ def account(who: Account) -> tuple[str, int]:
     return "account", who.id
 
 
-async def flooded(house: House, *tokens_: Account | str, extra: int) -> list[Call]:
-    """As many as may be inside, and so many who wait behind them."""
-    callers = cycle(tokens_)
-    first = [Call(house, "/api/v2/slow", by(next(callers))) for _ in range(SHARE)]
+async def filled(house: House, *callers: Account | str) -> list[Call]:
+    """As many as may be inside, of callers who are known."""
+    for who in callers:
+        await Call(house, "/api/v2/ping", by(who)).done()
+    house.visits.clear()
+    inside = [Call(house, "/api/v2/slow", by(who)) for who in islice(cycle(callers), SHARE)]
     await until(lambda: len(house.visits) == SHARE)
-    more = [Call(house, "/api/v2/slow", by(next(callers))) for _ in range(extra)]
+    return inside
+
+
+async def flooded(house: House, *callers: Account | str, extra: int) -> list[Call]:
+    """As many as may be inside, and so many who wait behind them."""
+    first = await filled(house, *callers)
+    more = [Call(house, "/api/v2/slow", by(who)) for who in islice(cycle(callers), extra)]
     await until(lambda: house.admission.waiting_in_all == extra)
     return first + more
 
@@ -138,8 +146,6 @@ def test_beside_a_crowd_of_one_account_another_is_served_at_once(
 ) -> None:
     async def story() -> None:
         house = House(parts)
-        await Call(house, "/api/v2/ping", by(owner)).done()
-        house.visits.clear()
         crowd = await flooded(house, owner, extra=40)
         assert (await Call(house, "/api/v2/ping", by(other)).done()).status == 200
         assert len(house.visits) == SHARE + 1
@@ -158,9 +164,6 @@ def test_tokens_and_sub_accounts_of_an_account_share_its_share(parts: Parts, own
 
     async def story() -> None:
         house = House(parts)
-        for who in (owner, teammate, second):
-            await Call(house, "/api/v2/ping", by(who)).done()
-        house.visits.clear()
         await flooded(house, owner, teammate, second, extra=9)
         assert (house.admission.inside(account(owner)), house.admission.waiting(account(owner))) == (SHARE, 9)
         house.is_open.set()
@@ -171,10 +174,7 @@ def test_tokens_and_sub_accounts_of_an_account_share_its_share(parts: Parts, own
 def test_who_would_wait_too_long_is_told_503_and_nothing_was_begun(parts: Parts, owner: Account) -> None:
     async def story() -> None:
         house = House(parts, patience=0)
-        await Call(house, "/api/v2/ping", by(owner)).done()
-        house.visits.clear()
-        inside = [Call(house, "/api/v2/slow", by(owner)) for _ in range(SHARE)]
-        await until(lambda: len(house.visits) == SHARE)
+        inside = await filled(house, owner)
         heads = by(owner), ("x-request-id", "my-own-id-1")
         late = [await Call(house, "/api/v2/send/postcard", *heads, body=True).done() for _ in range(5)]
         for call in late:
@@ -198,10 +198,7 @@ def test_many_who_are_sent_away_are_one_line_in_the_log(parts: Parts, owner: Acc
 
     async def story() -> None:
         house = House(parts, patience=0)
-        await Call(house, "/api/v2/ping", by(owner)).done()
-        house.visits.clear()
-        inside = [Call(house, "/api/v2/slow", by(owner)) for _ in range(SHARE)]
-        await until(lambda: len(house.visits) == SHARE)
+        inside = await filled(house, owner)
         with logged() as lines:
             for _ in range(20):
                 assert (await Call(house, "/api/v2/orders", by(owner)).done()).status == 503
@@ -212,9 +209,9 @@ def test_many_who_are_sent_away_are_one_line_in_the_log(parts: Parts, owner: Acc
         house.is_open.set()
         assert {(await call.done()).status for call in inside} == {200}
 
-    before = shed_requests()
+    before = answered(503)
     tell(story)
-    assert shed_requests() - before == 20
+    assert answered(503) - before == 20
 
 
 def test_whoever_is_sent_away_leaves_no_garbage(parts: Parts, owner: Account) -> None:
@@ -222,10 +219,7 @@ def test_whoever_is_sent_away_leaves_no_garbage(parts: Parts, owner: Account) ->
 
     async def story() -> None:
         house = House(parts, patience=0)
-        await Call(house, "/api/v2/ping", by(owner)).done()
-        house.visits.clear()
-        inside = [Call(house, "/api/v2/slow", by(owner)) for _ in range(SHARE)]
-        await until(lambda: len(house.visits) == SHARE)
+        inside = await filled(house, owner)
         before = left()
         gc.disable()
         try:
@@ -269,20 +263,14 @@ def test_the_service_looks_at_its_processor_while_many_wait(
     assert looks
 
 
-def shed_requests() -> float:
-    return (
-        REGISTRY.get_sample_value(
-            "quillpost_requests_total", {"method": "GET", "route": "unmatched", "status": "503"}
-        )
-        or 0.0
-    )
+def answered(status: int) -> float:
+    labels = {"method": "GET", "route": "unmatched", "status": str(status)}
+    return REGISTRY.get_sample_value("quillpost_requests_total", labels) or 0.0
 
 
 def test_a_caller_who_hangs_up_leaves_the_line(parts: Parts, owner: Account) -> None:
     async def story() -> None:
         house = House(parts)
-        await Call(house, "/api/v2/ping", by(owner)).done()
-        house.visits.clear()
         crowd = await flooded(house, owner, extra=2)
         gone = crowd[-2]
         gone.hung_up.set()
@@ -294,7 +282,9 @@ def test_a_caller_who_hangs_up_leaves_the_line(parts: Parts, owner: Account) -> 
         assert len(house.visits) == SHARE + 1, "nothing is done for who has gone"
         assert house.admission.inside(account(owner)) == 0
 
+    before = answered(499)
     tell(story)
+    assert answered(499) - before == 1
 
 
 def test_made_up_tokens_wait_behind_each_other_and_keep_no_known_caller(parts: Parts, owner: Account) -> None:

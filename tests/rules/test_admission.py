@@ -169,6 +169,24 @@ def test_who_gives_up_or_is_cancelled_leaves_no_trace() -> None:
     tell(story)
 
 
+def test_who_is_cancelled_when_just_sent_away_gives_no_place_back() -> None:
+    async def story() -> None:
+        admission = Admission(share=1, patience=LONG, places=1)
+        inside = await entered(admission, "A")
+        place = admission.place("A")
+        turn = asyncio.create_task(place.enter())
+        await asyncio.sleep(0)
+        place.give_up(ConnectionResetError)
+        turn.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await turn
+        assert admission.inside("A") == 1, "the one who is still inside"
+        inside.leave()
+        assert admission.inside_in_all == 0
+
+    tell(story)
+
+
 def test_who_is_cancelled_when_just_let_in_gives_the_place_on() -> None:
     async def story() -> None:
         admission = Admission(share=1, patience=LONG, places=1)

@@ -23,9 +23,9 @@ PLACES = 16
 """Requests at work at once in a process."""
 
 LONG_LINE = 16
-"""More wait than of anybody who calls a few at once, and waits for a picture's host with some of them."""
+"""More waiting requests than a caller has who makes a few at once, some held up by a picture's host."""
 LONG_LINES_EVERY = 0.1
-"""Seconds after which one of a long line comes in though the processor is fully used, and others inside."""
+"""Seconds between two requests of long lines, while the processor is fully used and others are inside."""
 
 BETWEEN_REFUSALS = 0.005
 WITHIN = 1.0
@@ -40,8 +40,8 @@ Refusal = Callable[[], Exception]
 class _Waiter:
     whose: Hashable
     admitted: asyncio.Future["Refusal | None"]
-    """What it is sent away with, if it is. It is made when it is raised: a failure that a future holds, held
-    by a frame of the failure's own, is left for the garbage collector, hundreds of times a second."""
+    """Makes the exception to refuse it with. Holding the exception itself would be a reference cycle (future,
+    exception, traceback, frame) for the garbage collector, hundreds of times a second."""
     is_back: bool
 
     @property
@@ -175,7 +175,8 @@ class Admission:
             why = await waiter.admitted
         except asyncio.CancelledError:
             self._forget(waiter)
-            if not waiter.admitted.cancelled():  # let in at the very moment at which it was given up
+            admitted = waiter.admitted
+            if not admitted.cancelled() and admitted.result() is None:  # let in as it was canceled
                 self._leave(waiter.whose)
             raise
         finally:

@@ -1,8 +1,7 @@
-"""Requests wait for their turn here, before anything is done for them; who waits too long is sent away.
+"""Requests wait for their turn here, before any other work; those that wait too long get a 503.
 
-When too many call, this is all that most of them see. So a call's refusal is made beforehand and costs little
-more than the server's own reading and writing: whatever the event loop does for those it sends away, it does
-not do for those it serves.
+Under overload this is all that most requests see, so an API refusal is prepared once and costs little more
+than the server's own reading and writing: time spent on refusals is taken from the requests we serve.
 """
 
 import asyncio
@@ -17,7 +16,7 @@ from quillpost.api.allowed import method_label
 from quillpost.api.arrival import HungUp
 from quillpost.api.cors import is_open, is_preflight, open_to_all
 from quillpost.api.envelope import ALWAYS_SECURE, request_id_of, write_headers
-from quillpost.api.errors import response_for
+from quillpost.api.errors import HUNG_UP, response_for
 from quillpost.api.identities import Identities, is_account
 from quillpost.api.passage import Passage
 from quillpost.kit.errors import Overloaded, Unavailable
@@ -27,19 +26,18 @@ from quillpost.kit.shutdown import STOPPING
 log = structlog.get_logger(__name__)
 
 FREE: Final = frozenset({"/health"})
-"""Answered however busy we are: whoever looks after us asks here."""
+"""Health checks are answered however busy we are."""
 
 PATIENCE_OF_PEOPLE: Final = 10
-"""Times as long as programs, which try again by themselves: to somebody who has clicked, a slow page is
-better than one that says no."""
+"""People wait this many times as long as programs, which retry by themselves: after a click, a slow page is
+better than a refusal."""
 
 SHED_SECONDS: Final = 1.0
 UNMATCHED: Final = "unmatched"
 
 
 class LoadShedder:
-    """In `scope["state"]` a request finds its `passage`, and, where it is a page's that comes too late, the
-    `refusal` with which it is to be answered."""
+    """Sets `scope["state"]["passage"]`, and for a page that waited too long the `refusal` to answer with."""
 
     def __init__(self, app: ASGIApp, admission: Admission, identities: Identities) -> None:
         self._app = app
@@ -61,18 +59,19 @@ class LoadShedder:
                 self._shed.note()
                 state["shed"] = True
             if is_open(scope["path"]):
-                await _refuse(scope, send, refusal)
-                _count(scope["method"], time.perf_counter() - started)
+                status = await _refuse(scope, send, refusal)
+                _count(scope["method"], status, time.perf_counter() - started)
                 return
             state["refusal"] = refusal
-        except HungUp:  # nobody is there to be told
+        except HungUp:
+            _count(scope["method"], HUNG_UP, time.perf_counter() - started)
             return
         state["passage"] = passage
         try:
             await self._app(scope, passage.receive, passage.sending(send))
         finally:
             passage.leave()
-            # Both know the server's request, which knows this state.
+            # They refer to the server's request, which refers to this state: break the cycle.
             del state["passage"]
             state.pop("refusal", None)
 
@@ -84,7 +83,7 @@ class LoadShedder:
 
 
 class _Shed:
-    """Those sent away because too many came: a line a second tells how many, not a line each."""
+    """Counts refused requests and logs one line a second, not one for each."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -100,7 +99,7 @@ class _Shed:
 
 
 class _Prepared:
-    """An answer that is the same for all but for its request id."""
+    """A response that differs only in its request id."""
 
     def __init__(self, refusal: Unavailable) -> None:
         answer = response_for(refusal)
@@ -114,16 +113,17 @@ _TOO_MANY = _Prepared(Overloaded())
 _STOPPING = _Prepared(Unavailable(STOPPING))
 
 
-async def _refuse(scope: Scope, send: Send, refusal: Unavailable) -> None:
+async def _refuse(scope: Scope, send: Send, refusal: Unavailable) -> int:
     prepared = _TOO_MANY if isinstance(refusal, Overloaded) else _STOPPING
     headers = [*prepared.headers, (b"x-request-id", request_id_of(scope).encode())]
     if scope["scheme"] == "https":
         headers.append((b"strict-transport-security", ALWAYS_SECURE.encode()))
     await send({"type": "http.response.start", "status": prepared.status, "headers": headers})
     await send(prepared.body)
+    return prepared.status
 
 
-def _count(method: str, seconds: float) -> None:
+def _count(method: str, status: int, seconds: float) -> None:
     label = method_label(method)
-    REQUESTS.labels(label, UNMATCHED, "503").inc()
+    REQUESTS.labels(label, UNMATCHED, str(status)).inc()
     REQUEST_SECONDS.labels(label, UNMATCHED).observe(seconds)
