@@ -3,10 +3,8 @@
 What is left blank is not said: tools send every field that they have, empty or not.
 """
 
-import re
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from quillpost.audience.field_names import (
@@ -20,7 +18,7 @@ from quillpost.audience.field_names import (
     meaning,
     plain,
 )
-from quillpost.kit.exact_json import WrittenNumber
+from quillpost.audience.hook_values import day_said, flaw_of, put_street, text_of
 from quillpost.postal.country_names import country_code
 from quillpost.postal.judging import HOME
 
@@ -33,8 +31,6 @@ MOST_NAMED = 50
 DEEPEST = 10
 """Objects around the fields of a person."""
 
-NUL = "This text holds a NUL character, which cannot be printed or stored."
-NO_CHARACTER = "This text holds a character that does not exist (a lone surrogate)."
 NOT_AN_OBJECT = "This must be an object with the fields of one person."
 LEAVING = frozenset(
     {
@@ -44,18 +40,6 @@ LEAVING = frozenset(
 )  # fmt: skip
 """What services call it when someone is not theirs any more."""
 EVENT = frozenset({"type", "event", "eventtype", "action", "eventname"})
-
-_HALF_A_CHARACTER = re.compile("[\ud800-\udfff]")
-_WITH_TIME = re.compile(r"(\d{4}-\d{2}-\d{2})[T ]\d.*", re.DOTALL)
-_WITHOUT_YEAR = re.compile(r"(?:--)?\d{1,2}[/-]\d{1,2}")
-_DIGITS = re.compile(r"-?[0-9]{1,15}")
-_APART = re.compile(r" {2,}")
-_DAY = timedelta(days=1) // timedelta(milliseconds=1)
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_YEARS = range(1850, 2200)
-
-_NUMBER_FIRST = frozenset({"US", "CA", "GB", "IE", "AU", "NZ", "FR", "ZA", "IN", "PR"})
-"""Where the number of a house is written before its street."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +135,8 @@ def read(row: Any, *, is_leaving: bool = False) -> Said:
     chosen = _named(chosen, found, which)
     given: dict[str, str] = {}
     for name, each in chosen.items():
-        text: str | None = _text(each.value)
-        if text and (fault := _unsayable(text)):
+        text: str | None = text_of(each.value)
+        if text and (fault := flaw_of(text)):
             return Said(ignored=ignored[:MOST_NAMED], fault=f"{_sayable(each.path)}: {fault}")
         if text and name in ("dob", "anniversary"):
             text = day_said(text)
@@ -229,7 +213,7 @@ def _meant(row: Mapping[str, Any]) -> tuple[list[tuple[Meaning, _Found]], list[s
         if what is None or isinstance(each.value, (bool, Mapping, list)):
             if each.path not in row or not _decides(each.path, each.value):
                 ignored.append(_sayable(each.path))
-        elif _text(each.value):
+        elif text_of(each.value):
             meant.append((what, each))
     meant.sort(key=lambda pair: (not pair[1].comes_first, pair[0].rank))
     return meant, ignored
@@ -342,61 +326,6 @@ def _finished(given: dict[str, str], chosen: Mapping[str, _Found]) -> dict[str, 
         # A number cannot begin with a nought, and many ZIP codes do.
         given["postal_code"] = given["postal_code"].rjust(5, "0")
     return given
-
-
-def put_street(given: dict[str, str]) -> None:
-    """The address of its parts, where it came in parts; or apart, where it came on several lines."""
-    whole, route, number = (given.pop(name, None) for name in ("whole", "route", "number"))
-    if "address" not in given and route:
-        is_first = given.get("country", HOME).upper() in _NUMBER_FIRST
-        given["address"] = " ".join(filter(None, (number, route) if is_first else (route, number)))
-    if "address" not in given and whole:
-        given["address"] = whole
-        code = given.get("postal_code")
-        if code and code in whole:  # its parts are within it
-            for part in ("city", "province", "postal_code"):
-                given.pop(part, None)
-    lines = [line.strip() for line in given.get("address", "").splitlines() if line.strip()]
-    if len(lines) > 1 and "address2" not in given:
-        given["address"], given["address2"] = lines[0], ", ".join(lines[1:])
-    elif lines:
-        given["address"] = ", ".join(lines)
-    if "address" in given and not given.keys() & {"city", "postal_code"}:
-        # Some services write an address on one line, with two spaces between its parts.
-        given["address"] = _APART.sub(", ", given["address"])
-
-
-def _text(value: Any) -> str:
-    match value:
-        case str():
-            return value.strip()
-        case WrittenNumber():
-            return value.text
-        case bool() | None:
-            return ""
-        case int():
-            return str(value)
-    return ""
-
-
-def _unsayable(text: str) -> str | None:
-    """What keeps a text from being stored and printed."""
-    if "\x00" in text:
-        return NUL
-    return NO_CHARACTER if _HALF_A_CHARACTER.search(text) else None
-
-
-def day_said(text: str) -> str | None:
-    """A date as our own calls take one. None where it lacks its year: such a day is of no use to us."""
-    if _WITHOUT_YEAR.fullmatch(text):
-        return None
-    if with_time := _WITH_TIME.fullmatch(text):
-        return with_time[1]
-    if _DIGITS.fullmatch(text) and int(text) and int(text) % _DAY == 0:
-        days = int(text) // _DAY  # midnights are told in milliseconds since 1970
-        if abs(days) < 400 * 365 and (day := _EPOCH + timedelta(days=days)).year in _YEARS:
-            return day.date().isoformat()
-    return text
 
 
 def _sayable(name: str) -> str:

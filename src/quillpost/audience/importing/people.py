@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from quillpost.audience.barring import in_vain
-from quillpost.audience.hook_rows import day_said, put_street
+from quillpost.audience.hook_values import day_said, put_street
 from quillpost.audience.importing.columns import PARTS
 from quillpost.audience.rules import Person, examine_alone, told_apart
 from quillpost.postal.country_names import country_code
