@@ -20,6 +20,8 @@ from quillpost.composition.art.jpeg import read_jpeg_header
 from quillpost.composition.art.limits import MOST_CONTENT_BYTES, MOST_DRAWN, megabytes
 from quillpost.composition.art.refusals import BadImage, BadPdf
 from quillpost.composition.art.resources import (
+    CATEGORIES,
+    DEFAULT_SPACES,
     filters_of,
     find_resource,
     mask_of,
@@ -33,22 +35,8 @@ _MOST_THINGS = 20_000
 _DEEPEST = 24
 
 _OPERATORS = f"Tf Do gs cs CS sc SC scn SCN sh k K BDC DP BI ID EI {drawn.OPERATORS}"
-_CATEGORIES = {
-    "Tf": "/Font",
-    "Do": "/XObject",
-    "gs": "/ExtGState",
-    "cs": "/ColorSpace",
-    "CS": "/ColorSpace",
-    "scn": "/Pattern",
-    "SCN": "/Pattern",
-    "sh": "/Shading",
-    "BDC": "/Properties",
-    "DP": "/Properties",
-}
 _COLOUR_SETTERS = frozenset({"sc", "SC", "scn", "SCN"})
 _OURS_TO_DECODE = frozenset({"/FlateDecode", "/Fl", "/LZWDecode", "/LZW", "/RunLengthDecode", "/RL"})
-# In force without being named.
-_DEFAULT_SPACES = ("/DefaultGray", "/DefaultRGB", "/DefaultCMYK")
 _FONT_FILES = ("/FontFile", "/FontFile2", "/FontFile3")
 
 CMYK = "CMYK colours"
@@ -127,15 +115,14 @@ class Inspection:
                 inks.append(operands)
             elif operator == "INLINE IMAGE":
                 self._inline(operands[0], resources, depth)
-            elif name is None or operator not in _CATEGORIES:
+            elif name is None or operator not in CATEGORIES:
                 # Four numbers after a CMYK colour are another one.
                 inks += [operands] if inks and operator in _COLOUR_SETTERS and len(operands) == 4 else []
             else:
                 self._use(operator, name, operands, resources, used, depth)
         self._inks(stream, inks)
-        for name in _DEFAULT_SPACES:
-            thing = find_resource(resources, "/ColorSpace", name)
-            if thing is not None:
+        for name in DEFAULT_SPACES:
+            if (thing := find_resource(resources, "/ColorSpace", name)) is not None:
                 used.setdefault("/ColorSpace", {})[name] = thing
         found: dict[str, dict[str, PdfObject]] = {}
         uses: Counter[Node] = Counter()
@@ -160,7 +147,7 @@ class Inspection:
         depth: int,
     ) -> None:
         """Remember in `used` what an instruction names."""
-        category = _CATEGORIES[operator]
+        category = CATEGORIES[operator]
         thing = find_resource(resources, category, name)
         if thing is not None:
             used.setdefault(category, {})[name] = thing

@@ -9,6 +9,22 @@ from quillpost.composition.art.drawn import Node
 from quillpost.composition.art.entries import PdfObject
 from quillpost.composition.art.limits import MOST_CONTENT_BYTES
 
+CATEGORIES = {
+    "Tf": "/Font",
+    "Do": "/XObject",
+    "gs": "/ExtGState",
+    "cs": "/ColorSpace",
+    "CS": "/ColorSpace",
+    "scn": "/Pattern",
+    "SCN": "/Pattern",
+    "sh": "/Shading",
+    "BDC": "/Properties",
+    "DP": "/Properties",
+}
+"""The kind of resource that an operator names."""
+DEFAULT_SPACES = ("/DefaultGray", "/DefaultRGB", "/DefaultCMYK")
+"""In force without being named."""
+
 # A packed drawing may be a thousand times as large when it is unpacked.
 _LIMITS: dict[str, Any] = {
     "flate_max_memory": MOST_CONTENT_BYTES,
