@@ -72,7 +72,7 @@ def day_said(text: str) -> str | None:
     if with_time := _WITH_TIME.fullmatch(text):
         return with_time[1]
     if _DIGITS.fullmatch(text) and int(text) and int(text) % _DAY == 0:
-        days = int(text) // _DAY  # midnights are told in milliseconds since 1970
+        days = int(text) // _DAY  # a midnight, in milliseconds since 1970
         if abs(days) < 400 * 365 and (day := _EPOCH + timedelta(days=days)).year in _YEARS:
             return day.date().isoformat()
     return text
