@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from chromium import new_page
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 from raw_http import real_server
 from signed_in import PASSWORD, make_person
 
@@ -78,6 +78,24 @@ def test_a_file_that_cannot_be_imported_leaves_no_list_behind(
         page.get_by_role("button", name="Another file").click()
         expect(page.get_by_label("Name of the new list")).to_be_visible()
     assert owner.get("/mailing-lists").json()["data"] == []
+
+
+def test_a_file_chosen_before_the_script_has_come_names_the_new_list(
+    parts: Parts, owner: Account, tmp_path: Path
+) -> None:
+    file = tmp_path / "shoes.csv"
+    file.write_text("Shoe,Size\nred,9\n")
+    make_person(parts, owner.id, EMAIL)
+    scripts: list[Route] = []
+    with real_server(create_app(parts)) as port, new_page() as page:
+        page.route("**/import*.js*", lambda script: scripts.append(script))
+        page.goto(f"http://127.0.0.1:{port}/lists/import")
+        with page.expect_request("**/import*.js*"):
+            sign_in(page)
+        page.get_by_label("File", exact=True).set_input_files(file)
+        for script in scripts:
+            script.continue_()
+        expect(page.get_by_label("Name of the new list")).to_have_value("shoes")
 
 
 def test_a_token_that_runs_out_is_fetched_anew_and_whoever_has_moved_on_or_is_signed_out_is_told(

@@ -168,10 +168,13 @@ function nameIt() {
 }
 find("#list").addEventListener("change", nameIt);
 
-find("#file").addEventListener("change", () => {
+function nameAfterFile() {
   const [chosen] = find("#file").files;
   if (chosen && !find("#name").value) find("#name").value = chosen.name.replace(/\.[^.]+$/, "");
-});
+}
+find("#file").addEventListener("change", nameAfterFile);
+// A file may have been chosen while this script was on its way.
+nameAfterFile();
 
 step(find("#what"), async () => {
   [file] = find("#file").files;
