@@ -5,13 +5,14 @@ import json
 import logging
 import secrets
 from collections.abc import Iterator
-from contextlib import redirect_stderr
+from contextlib import contextmanager, redirect_stderr
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 import structlog
 from httpx2 import Response
+from procrastinate.exceptions import ConnectorException
 from prometheus_client import generate_latest
 from traces import logged
 
@@ -265,25 +266,54 @@ def test_no_line_of_ours_shows_one_whatever_it_comes_in(as_json: bool, level: st
     assert RANDOM not in written.getvalue()
 
 
+@contextmanager
+def written_by(name: str) -> Iterator[tuple[logging.Logger, io.StringIO]]:
+    """A library's logger, and what it writes through our formatter."""
+    written, logger = io.StringIO(), logging.getLogger(name)
+    handler = logging.StreamHandler(written)
+    handler.setFormatter(Discreet("%(name)s: %(message)s"))
+    logger.addHandler(handler)
+    try:
+        yield logger, written
+    finally:
+        logger.removeHandler(handler)
+
+
 @pytest.mark.parametrize(
     "name", ["uvicorn.error", "aiohttp.client", "sqlalchemy.engine", "psycopg.pool", "asyncio"]
 )
 def test_no_line_of_a_library_shows_one(name: str) -> None:
-    written = io.StringIO()
-    handler = logging.StreamHandler(written)
-    handler.setFormatter(Discreet("%(name)s: %(message)s"))
-    logger = logging.getLogger(name)
-    logger.addHandler(handler)
-    try:
+    with written_by(name) as (logger, written):
         logger.error("GET /?token=%s of %r", TOKEN, {"token": TOKEN})
         try:
             raise ConnectionError(TOKEN)
         except ConnectionError:
             logger.exception("It broke", stack_info=True)
-    finally:
-        logger.removeHandler(handler)
     assert written.getvalue().count("qp_live_[hidden]") >= 3
     assert RANDOM not in written.getvalue()
+
+
+def test_each_message_of_a_library_is_one_line_when_the_database_goes_away() -> None:
+    """Dozens come within a second, and an operator has to see ours among them."""
+    with written_by("psycopg.pool") as (pool, written):
+        pool.warning("connection to %s failed\n\tIs the server running?", "/run")
+    assert written.getvalue() == "psycopg.pool: connection to /run failed Is the server running?\n"
+    with written_by("procrastinate.worker.worker") as (engine, written):
+        try:
+            raise ConnectorException
+        except ConnectorException:
+            engine.exception("Side task failed: \n    Database error.\n    , stopping worker")
+    [line] = written.getvalue().splitlines()
+    assert line == "procrastinate.worker.worker: Side task failed: Database error. , stopping worker"
+
+
+def test_a_job_that_failed_is_written_with_its_stack() -> None:
+    with written_by("procrastinate.worker.worker") as (engine, written):
+        try:
+            raise KeyError("stock")
+        except KeyError:
+            engine.exception("Job compose[id=7]() ended with status: Error")
+    assert "Traceback" in written.getvalue()
 
 
 def test_libraries_write_through_that_formatter() -> None:

@@ -2,6 +2,7 @@
 
 import logging
 import sys
+from copy import copy
 
 import structlog
 
@@ -22,9 +23,13 @@ def hide_in_line(_logger: object, _method: str, line: str) -> str:
 
 
 class Discreet(logging.Formatter):
-    """The same for the lines of libraries."""
+    """The same for the lines of libraries: one line for each message, and the stack only of a real fault."""
 
     def format(self, record: logging.LogRecord) -> str:
+        record = copy(record)
+        record.msg, record.args = " ".join(record.getMessage().split()), None
+        if _tells_of_a_lost_connection(record):
+            record.exc_info = record.exc_text = None
         return hide_secrets(super().format(record))
 
 
@@ -51,16 +56,14 @@ def configure_logs(*, as_json: bool, level: str = "info") -> None:
     others = logging.StreamHandler(sys.stderr)
     others.setFormatter(Discreet("%(name)s: %(message)s"))
     logging.basicConfig(level=logging.WARNING, handlers=[others])
-    # The engine's own lines repeat ours; what is left of them says what broke, without the whole stack.
-    engine = logging.getLogger("procrastinate")
-    engine.setLevel(logging.ERROR)
-    engine.addFilter(_without_stack)
+    logging.getLogger("procrastinate").setLevel(logging.ERROR)  # its other lines repeat ours
     # Authlib writes whole tokens, for whoever looks closely enough: nobody ever does.
     authlib = logging.getLogger("authlib")
     authlib.setLevel(NEVER)
     authlib.propagate = False
 
 
-def _without_stack(record: logging.LogRecord) -> bool:
-    record.exc_info = record.exc_text = None
-    return True
+def _tells_of_a_lost_connection(record: logging.LogRecord) -> bool:
+    """The job engine's. Known by its name: few commands load the engine, and all write logs."""
+    error = record.exc_info[1] if record.exc_info else None
+    return type(error).__name__ == "ConnectorException"
