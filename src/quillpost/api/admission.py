@@ -3,11 +3,11 @@
 A process works on so many requests at a time, fewer than there are connections and threads: inside, requests
 would hold connections while they wait for threads, and threads for connections. Of one caller no more than a
 share of them are inside, so that whatever they wait for there (a processor, the database, a picture), others
-wait behind a few of that caller's and not behind all of them. While it is the processor, those of whom many
-wait come in when nobody is inside, and a few times a second besides: others wait for one of theirs at most.
-The rest waits on the event loop, holding nothing, in a line for each caller. A place that becomes free goes
-to the caller who has the fewest, and among those to the one who has gone longest without. Who waits too
-long is sent away; who hangs up is forgotten.
+wait behind a few of that caller's and not behind all of them. While the processor is fully used, a caller
+with a long line gets a place only when no request is inside, or a few times a second: others wait for one of
+theirs at most. The rest waits on the event loop, holding nothing, in a line for each caller. A place that
+becomes free goes to the caller who has the fewest, and among those to the one who has gone longest without.
+Who waits too long is sent away; who hangs up is forgotten.
 """
 
 import asyncio
