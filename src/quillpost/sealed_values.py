@@ -6,7 +6,7 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from quillpost.api.idempotency import answer_context
+from quillpost.accounts.kept_answers import answer_context
 from quillpost.audience.list_keeping import key_context
 from quillpost.database import Database
 from quillpost.database.event_tables import notices, webhooks

@@ -20,8 +20,7 @@ from quillpost.composition.pages.front import draw_plain_front
 from quillpost.composition.pages.layout import DoesNotFit
 from quillpost.composition.pages.sides import Side
 from quillpost.composition.pages.templates import shipped_pieces
-from quillpost.composition.words.countries import COUNTRY_NAMES
-from quillpost.postal.countries import COUNTRIES
+from quillpost.composition.words.countries import COUNTRIES, COUNTRY_NAMES
 
 FACE = Lettering(plain_face())
 PIECES = shipped_pieces()

@@ -2,11 +2,11 @@
 
 import pytest
 
+from quillpost.composition.words.address_format import address_lines, country_code_of
+from quillpost.composition.words.countries import COUNTRIES
 from quillpost.dashboard.orders import order_words
 from quillpost.pages.wording import town
 from quillpost.postal.abroad import standard_abroad
-from quillpost.postal.address_format import address_lines, country_code_of
-from quillpost.postal.countries import COUNTRIES
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,10 @@ from quillpost.audience import field_names
 from quillpost.audience.field_names import ADDRESSES, PERSON, PLACE, meaning, plain
 from quillpost.audience.hook_rows import MOST_NAMED, NOT_AN_OBJECT, Said, people_in, read, tells_of_leaving
 from quillpost.audience.rules import CUSTOM, TEXTS, examine_alone
+from quillpost.composition.words import country_names
+from quillpost.composition.words.countries import COUNTRIES
+from quillpost.composition.words.country_names import country_code
 from quillpost.doors.hook_bodies import nested
-from quillpost.postal import country_names
-from quillpost.postal.countries import COUNTRIES
-from quillpost.postal.country_names import country_code
 
 OURS = {*TEXTS, "dob", "anniversary"}
 ANYTHING = st.recursive(

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quillpost.kit.text import one_line
 from quillpost.notices import rules
-from quillpost.notices.letters import ESCAPED, GSM, TEXT_PLACES, as_text_message, one_line
+from quillpost.notices.letters import ESCAPED, GSM, TEXT_PLACES, as_text_message
 
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
 

@@ -115,7 +115,7 @@ def test_what_cannot_be_told_is_not_counted_and_what_dies_is_counted_again(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("quillpost.notices.scan_news.note", die)
+        patch.setattr("quillpost.scans.scan_news.note", die)
         with pytest.raises(KeyboardInterrupt):
             count(parts)
     assert (len(inbox(parts)), visited(parts), kept_lists(parts)) == (1, [], [])

@@ -14,10 +14,10 @@ from makers import Clock
 from quillpost.accounts.rules import Caller
 from quillpost.database.event_tables import news_threads, scan_news
 from quillpost.notices import refusals
-from quillpost.notices import scan_news as noting
 from quillpost.notices.refusals import Reader
 from quillpost.orders.records import Order
 from quillpost.parts import Parts
+from quillpost.scans import scan_news as noting
 
 CROWD = 100_000
 

@@ -14,6 +14,7 @@ from urllib.parse import quote
 import sqlalchemy as sa
 from fastapi import Response
 
+from quillpost.accounts.kept_answers import answer_context
 from quillpost.accounts.rules import Caller
 from quillpost.accounts.service import tenant
 from quillpost.database import Database, Tx
@@ -66,11 +67,6 @@ class Claim:
             keys.c.path == self.path,
             keys.c.key == self.key,
         )
-
-
-def answer_context(account_id: int, path: str, key: str) -> str:
-    """What a secret answer is sealed for."""
-    return f"idempotency:{account_id}:{path}:{key}"
 
 
 def make_claim(who: Caller, path: str, key: str, body: bytes) -> Claim:

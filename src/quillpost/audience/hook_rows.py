@@ -19,7 +19,7 @@ from quillpost.audience.field_names import (
     plain,
 )
 from quillpost.audience.hook_values import day_said, flaw_of, put_street, text_of
-from quillpost.postal.country_names import country_code
+from quillpost.composition.words.country_names import country_code
 from quillpost.postal.judging import HOME
 
 SOURCES = ("automation", "crm")

@@ -7,12 +7,12 @@ from datetime import date, datetime
 from operator import itemgetter
 from typing import Any
 
+from quillpost.composition.words.countries import COUNTRIES
+from quillpost.composition.words.country_names import country_code
 from quillpost.kit.bounds import MOST_FAULTS
 from quillpost.kit.errors import Invalid
 from quillpost.postal.canada import CANADA, is_canadian, taken_apart_in_canada
 from quillpost.postal.cities import restored_zip
-from quillpost.postal.countries import COUNTRIES
-from quillpost.postal.country_names import country_code
 from quillpost.postal.judging import (
     DELIVERABLE,
     HOME,

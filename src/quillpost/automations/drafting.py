@@ -5,7 +5,8 @@ An automation that listens to scans of any list has none to be checked with: a m
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime, tzinfo
+from datetime import date, datetime, timedelta, tzinfo
+from typing import Protocol
 
 from quillpost.accounts.rules import Caller
 from quillpost.audience.rules import Person
@@ -21,7 +22,7 @@ from quillpost.orders.examining import examine_wish
 from quillpost.orders.preparing import Draft
 from quillpost.orders.resolving import Resolved, resolve
 from quillpost.orders.wish import CAMPAIGN, Wish
-from quillpost.ports import Fetcher, World
+from quillpost.ports import Fetcher
 
 SAMPLE: Mapping[str, str | None] = {
     "name": "Jane Doe",
@@ -38,6 +39,18 @@ ReadSend = Callable[[str, datetime], tuple[Call, Faults]]
 hands it down."""
 
 
+class Terms(Protocol):
+    """What orders of one mode are subject to: how long they wait for review, whether credit must cover them,
+    and the postage mark by class of mail."""
+
+    @property
+    def review(self) -> timedelta: ...
+    @property
+    def needs_credit(self) -> bool: ...
+    @property
+    def indicia(self) -> Mapping[str, tuple[str, ...]]: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Means:
     """All that it takes to turn a send into an order without anyone who calls. Days begin in `zone`."""
@@ -46,7 +59,7 @@ class Means:
     studio: Studio
     shelf: Shelf
     fetcher: Fetcher
-    worlds: Mapping[str, World]
+    worlds: Mapping[str, Terms]
     check_url: CheckUrl
     read: ReadSend
     zone: tzinfo

@@ -5,13 +5,13 @@ from datetime import date, datetime
 import sqlalchemy as sa
 import structlog
 
-from quillpost import notices
 from quillpost.automations import rules, store
 from quillpost.automations.store import Automation
 from quillpost.database import Database, Tx
 from quillpost.database.event_tables import automation_due, automations
 from quillpost.database.tables import accounts
 from quillpost.kit.errors import Invalid, NotFound, QuillpostError
+from quillpost.notices import outbox
 
 log = structlog.get_logger(__name__)
 
@@ -104,7 +104,7 @@ def _named(automation: Automation) -> str:
 def _tell(tx: Tx, automation: Automation, what: str, subject: str, words: str, *, now: datetime) -> None:
     """By e-mail to the account, once for each trouble: the key says which."""
     owner = sa.select(accounts.c.email).where(accounts.c.id == automation.account_id)
-    notices.post(
+    outbox.post(
         tx,
         key=f"automation:{automation.id}:{what}",
         kind=KIND,

@@ -14,13 +14,13 @@ from rich.table import Table
 from quillpost.audience.export import harmless
 from quillpost.cli.ground import standing
 from quillpost.cli.progress import Progress
+from quillpost.composition.words.countries import COUNTRIES
 from quillpost.database.lead_tables import lead_files, lead_sources
 from quillpost.kit.errors import NotReady
 from quillpost.leads.loading import Imported, Told, import_files, tidy
 from quillpost.leads.loading import forget as forget_source
 from quillpost.leads.preparing import Bad
 from quillpost.leads.sample import load_sample
-from quillpost.postal.countries import COUNTRIES
 
 FIELDS = ("lon", "lat", "number", "street", "unit", "city", "region", "postcode", "record_types")
 

@@ -1,5 +1,1 @@
 """E-mails and text messages that tell people what happened."""
-
-from quillpost.notices.outbox import post
-
-__all__ = ["post"]

@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from datetime import datetime
 
+from quillpost.kit.text import one_line
 from quillpost.notices import markup, rules
-from quillpost.notices.letters import as_text_message, one_line
+from quillpost.notices.letters import as_text_message
 from quillpost.notices.outbox import Claimed
 from quillpost.notices.refusals import Reader
 from quillpost.ports import Message

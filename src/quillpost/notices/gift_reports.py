@@ -7,8 +7,8 @@ import sqlalchemy as sa
 
 from quillpost.database import Tx
 from quillpost.giftcards.claiming import Held, State
+from quillpost.kit.text import one_line
 from quillpost.notices import outbox, rules
-from quillpost.notices.letters import one_line
 from quillpost.pricing.rules import dollars
 
 LONGEST_TITLE = 80

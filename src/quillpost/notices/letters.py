@@ -1,6 +1,8 @@
-"""Letters as phones and headers take them: one line, and for text messages the GSM alphabet."""
+"""Text messages in letters that every phone shows: the GSM alphabet."""
 
 from anyascii import anyascii
+
+from quillpost.kit.text import one_line
 
 GSM = frozenset(
     "@£$¥èéùìòÇ\nØø\rÅåΔ_ΦΓΛΩΠΨΣΘΞÆæßÉ !\"#¤%&'()*+,-./0123456789:;<=>?¡ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -11,12 +13,6 @@ ESCAPED = frozenset("^{}\\[~]|€")
 
 TEXT_PLACES = 160
 """What one text message holds; a longer one is sent, and paid, as several."""
-
-
-def one_line(text: str, *, most: int) -> str:
-    """Without line ends, control characters and marks that turn the direction of reading; cut to length."""
-    plain = " ".join("".join(each if each.isprintable() else " " for each in text).split())
-    return plain if len(plain) <= most else plain[: most - 1].rstrip() + "…"
 
 
 def as_text_message(text: str, *, places: int = TEXT_PLACES) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 
-from quillpost.notices.letters import one_line
+from quillpost.kit.text import one_line
 
 MOST_NAMED = 20
 LONGEST_NAME = 60

@@ -4,8 +4,8 @@ from datetime import datetime, tzinfo
 
 from markupsafe import Markup
 
-from quillpost.postal.address_format import address_lines
-from quillpost.postal.country_names import country_name
+from quillpost.composition.words.address_format import address_lines
+from quillpost.composition.words.country_names import country_name
 
 
 def number(n: int) -> str:

@@ -18,8 +18,8 @@ from quillpost.database.tables import accounts, sub_accounts
 from quillpost.kit import tokens
 from quillpost.kit.errors import Invalid, NotFound, Refused
 from quillpost.kit.sealing import Sealer
+from quillpost.kit.text import one_line
 from quillpost.notices import outbox
-from quillpost.notices.letters import one_line
 from quillpost.people import emails, letters, naming, throttling
 from quillpost.people.passwords import faults_of
 from quillpost.people.places import lock_account, require_place

@@ -8,9 +8,9 @@ from quillpost.database import Tx
 from quillpost.database.people_tables import memberships, people
 from quillpost.database.tables import accounts
 from quillpost.kit.sealing import Sealer
+from quillpost.kit.text import one_line
 from quillpost.kit.times import plain_time
 from quillpost.notices import outbox
-from quillpost.notices.letters import one_line
 
 LONGEST_NAME = 80
 NOBODY = 0

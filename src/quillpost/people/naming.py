@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from quillpost.database import Tx
 from quillpost.database.people_tables import people
 from quillpost.kit.errors import Invalid
-from quillpost.notices.letters import one_line
+from quillpost.kit.text import one_line
 
 LONGEST_NAME = 100
 

@@ -11,10 +11,10 @@ from datetime import date, datetime, timedelta
 import sqlalchemy as sa
 
 from quillpost.accounts import audit
+from quillpost.composition.words.countries import COUNTRIES
 from quillpost.database import Tx
 from quillpost.database.tables import prices
 from quillpost.kit.errors import Conflict, Invalid, NotFound
-from quillpost.postal.countries import COUNTRIES
 from quillpost.pricing.rules import EVERYWHERE_ELSE, Price, dollars
 
 HOME = "US"

@@ -14,8 +14,8 @@ from quillpost.audience import list_keeping
 from quillpost.database import Tx
 from quillpost.kit.sealing import Sealer
 from quillpost.kit.times import Clock
-from quillpost.notices import scan_news
 from quillpost.orders.listed import PERSON_COLUMNS
+from quillpost.scans import scan_news
 
 # One counts at a time. What another is at is not waited for: it goes on by itself.
 TURN = sa.text("select pg_try_advisory_xact_lock(7125203)")

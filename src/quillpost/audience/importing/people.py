@@ -8,7 +8,7 @@ from quillpost.audience.barring import in_vain
 from quillpost.audience.hook_values import day_said, put_street
 from quillpost.audience.importing.columns import PARTS
 from quillpost.audience.rules import Person, examine_alone, told_apart
-from quillpost.postal.country_names import country_code
+from quillpost.composition.words.country_names import country_code
 
 BROKEN = "{} holds a broken character: save the file as UTF-8 and import this row again."
 NUL = "{} holds a NUL character, which cannot be printed or stored."

@@ -21,11 +21,11 @@ from quillpost.composition.pages.plain_text import (
     too_long,
 )
 from quillpost.composition.pdf.bars import BARS_SIZE
+from quillpost.composition.words.address_format import address_lines as lines_of
+from quillpost.composition.words.address_format import country_code_of
 from quillpost.composition.words.countries import COUNTRY_NAMES
 from quillpost.composition.words.street_casing import calm
 from quillpost.composition.words.variables import without_variables
-from quillpost.postal.address_format import address_lines as lines_of
-from quillpost.postal.address_format import country_code_of
 
 # Sizes and leadings from the best to the least that will do. The last address still has postal
 # capitals of 8 points, and more than the 0.028 in that must be clear between its lines.

@@ -253,3 +253,6 @@ ZW ZIMBABWE
 """
 COUNTRY_NAMES: dict[str, str] = dict(line.split(" ", 1) for line in _NAMES.split("\n") if line)
 """A code alone would be read as a state: DE as Delaware, CA as California."""
+
+COUNTRIES = frozenset(COUNTRY_NAMES)
+"""The two letters of every country (ISO 3166-1)."""

@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from quillpost.composition.words.address_format import address_lines as format_address
+from quillpost.composition.words.country_names import country_name
 from quillpost.dashboard.handwriting import SIZES
 from quillpost.dashboard.piece_names import TYPE_NAMES, piece_name
 from quillpost.orders.records import Item, Order
 from quillpost.orders.rules import ItemStatus, OrderStatus
 from quillpost.pages.wording import cents, plural, town
-from quillpost.postal.address_format import address_lines as format_address
-from quillpost.postal.country_names import country_name
 
 STATUSES: Final[Sequence[tuple[str, str]]] = [(status.value, status.display) for status in OrderStatus]
 TYPE_WORDS: Final[Sequence[tuple[str, str]]] = [

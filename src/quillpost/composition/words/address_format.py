@@ -8,9 +8,9 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
-from quillpost.postal.abroad import rules_of
-from quillpost.postal.countries import COUNTRIES
-from quillpost.postal.country_names import country_code
+from quillpost.composition.words.countries import COUNTRIES
+from quillpost.composition.words.country_names import country_code
+from quillpost.composition.words.country_rules import rules_of
 
 _HOME = "US"
 _FIELD = re.compile(r"(%[A-Z])")
