@@ -9,7 +9,8 @@ from quillpost.adapters.carrier.journeys import Chances
 from quillpost.adapters.carrier.several import SeveralFeeds
 from quillpost.adapters.places.address import place_at
 from quillpost.fulfilment.partner_names import partner_name
-from quillpost.ports import CarrierFeed, FileStore
+from quillpost.ports.carriers import CarrierFeed
+from quillpost.ports.files import FileStore
 from quillpost.print_partner import sftp_keys
 from quillpost.settings import Settings
 

@@ -23,7 +23,7 @@ from quillpost.kit.key_files import KeyFile
 from quillpost.kit.sealing import KEY_BYTES, Sealer
 from quillpost.kit.times import Clock
 from quillpost.kit.turns import Turn
-from quillpost.ports import FileStore
+from quillpost.ports.files import FileStore
 from quillpost.settings import Settings as Settings
 
 log = structlog.get_logger(__name__)

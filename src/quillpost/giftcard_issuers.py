@@ -10,7 +10,7 @@ from quillpost.database import Database
 from quillpost.kit.errors import NotReady
 from quillpost.kit.sealing import Sealer
 from quillpost.kit.times import Clock
-from quillpost.ports import GiftcardIssuer
+from quillpost.ports.giftcards import GiftcardIssuer
 from quillpost.settings import Settings
 
 House = TremendousCards | TangoCards

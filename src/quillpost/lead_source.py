@@ -8,7 +8,7 @@ from quillpost.database import Database
 from quillpost.kit import standard_webhooks
 from quillpost.kit.errors import NotReady
 from quillpost.kit.times import Clock
-from quillpost.ports import LeadsProvider
+from quillpost.ports.leads import LeadsProvider
 from quillpost.settings import Settings
 
 

@@ -8,7 +8,7 @@ from quillpost.adapters.http.guard import OutboundGuard
 from quillpost.composition.studio import Studio
 from quillpost.kit.tokens import SHORT_CODE_LENGTH
 from quillpost.orders.look import opt_out_words
-from quillpost.ports import Gap
+from quillpost.ports.worlds import Gap
 from quillpost.settings import Settings
 
 _NOT_PUBLIC = "QUILLPOST_BASE_URL is not a public https address, which QR codes need."

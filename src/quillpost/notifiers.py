@@ -8,7 +8,7 @@ from quillpost.adapters.notify.console import ConsoleNotifier
 from quillpost.adapters.notify.smtp import SmtpNotifier
 from quillpost.adapters.notify.twilio import TwilioNotifier
 from quillpost.notices.rules import Channel
-from quillpost.ports import Notifier
+from quillpost.ports.messages import Notifier
 from quillpost.settings import Settings
 
 TEXT_SECONDS = 20.0

@@ -14,7 +14,10 @@ from quillpost.kit.bounds import BOUNDS, Bounds
 from quillpost.kit.sealing import Sealer
 from quillpost.kit.times import Clock
 from quillpost.people.signing_in import Means
-from quillpost.ports import CarrierInbox, Fetcher, LeadsProvider, World
+from quillpost.ports.carriers import CarrierInbox
+from quillpost.ports.files import Fetcher
+from quillpost.ports.leads import LeadsProvider
+from quillpost.ports.worlds import World
 from quillpost.scans.desk import Desk
 
 RECEIVER_DIGITS = 24

@@ -6,7 +6,8 @@ from quillpost.adapters.printing.jobs import JobFolders
 from quillpost.fulfilment.partner_names import partner_name
 from quillpost.kit import standard_webhooks
 from quillpost.kit.errors import NotReady
-from quillpost.ports import FileStore, PrintPartner
+from quillpost.ports.files import FileStore
+from quillpost.ports.printing import PrintPartner
 from quillpost.settings import Settings
 
 

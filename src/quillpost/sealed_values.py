@@ -21,7 +21,7 @@ from quillpost.giftcards.vault import card_context, claim_context, stock_context
 from quillpost.kit.sealing import SealBroken, key_named_in
 from quillpost.notices.outbox import context_of
 from quillpost.people.second_factor import totp_context
-from quillpost.ports import FileMissing
+from quillpost.ports.files import FileMissing
 from quillpost.privacy import print_files
 from quillpost.privacy.whom import whom_context
 from quillpost.webhooks.service import secret_context

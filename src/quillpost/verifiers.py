@@ -6,7 +6,7 @@ from quillpost.adapters.verify.http import verifier_at
 from quillpost.audience.address_verdicts import Verifying
 from quillpost.database import Database
 from quillpost.kit.times import Clock
-from quillpost.ports import AddressVerifier
+from quillpost.ports.addresses import AddressVerifier
 from quillpost.settings import Settings
 
 

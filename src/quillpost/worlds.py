@@ -11,7 +11,8 @@ from quillpost.composition.studio import Studio
 from quillpost.fulfilment.rules import FULL_SERVICE_TYPES, SERVICE_TYPES
 from quillpost.kit.errors import NotReady
 from quillpost.live_readiness import live_readiness
-from quillpost.ports import FileStore, World
+from quillpost.ports.files import FileStore
+from quillpost.ports.worlds import World
 from quillpost.print_partner import live_printer, partner_shown
 from quillpost.settings import Settings
 

@@ -13,7 +13,7 @@ from quillpost.database.tables import facts
 from quillpost.fulfilment.print_room import take_progress
 from quillpost.kit.times import iso
 from quillpost.parts import Parts
-from quillpost.ports import PrintProgress
+from quillpost.ports.printing import PrintProgress
 from quillpost.tracking.rules import Scan
 from quillpost.tracking.service import ingest
 

@@ -9,7 +9,7 @@ from quillpost import wiring
 from quillpost.cli.giftcard_checks import check_cards
 from quillpost.giftcards.stocking import count_stock, release
 from quillpost.parts import Parts
-from quillpost.ports import CardAsked, GiftCard, NoCard
+from quillpost.ports.giftcards import CardAsked, GiftCard, NoCard
 
 CARD = CardAsked(str(uuid4()), BRAND, BRAND, VALUE)
 

@@ -9,7 +9,7 @@ from operator_commands import Outcome, Quillpost
 from quillpost.adapters.leads.table import TableLeads
 from quillpost.leads.tags import RECORD_TYPES
 from quillpost.parts import Parts
-from quillpost.ports import LeadsAsked
+from quillpost.ports.leads import LeadsAsked
 
 ROWS = """LON,LAT,NUMBER,STREET,POSTCODE
 -97.74,30.27,1,Oak St,78701

@@ -14,7 +14,7 @@ from makers import Account, Clock
 from quillpost.client import Quillpost, WrongSignature, verify_webhook
 from quillpost.kit.standard_webhooks import new_secret, sign
 from quillpost.parts import Parts
-from quillpost.ports import PostOutcome
+from quillpost.ports.messages import PostOutcome
 from quillpost.webhooks.pump import Pump
 
 SECRET, OTHER = new_secret(bytes(range(32))), new_secret(bytes(range(32, 64)))

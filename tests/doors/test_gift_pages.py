@@ -20,9 +20,9 @@ from quillpost.giftcards import vault, voiding
 from quillpost.giftcards.rules import SPECIMEN, claim_code, read_claim, spelled
 from quillpost.kit.logs import configure_logs
 from quillpost.kit.tokens import hide_secrets
-from quillpost.pages import POLICY
+from quillpost.pages.render import POLICY
 from quillpost.parts import Parts
-from quillpost.ports import GiftCard
+from quillpost.ports.giftcards import GiftCard
 from quillpost.web import create_app
 
 SHOP = "https://shop.example/thänks?from=mail"

@@ -8,8 +8,8 @@ from reading import Seen
 
 from direct import TestClient
 from makers import Account, Build
-from quillpost.pages import POLICY
 from quillpost.pages.assets import ASSETS
+from quillpost.pages.render import POLICY
 from quillpost.parts import Parts
 from quillpost.web import create_app
 

@@ -12,7 +12,7 @@ from direct import TestClient
 from makers import Account, Build, Clock, count_rows, make_account, person
 from quillpost.kit.errors import Unavailable
 from quillpost.kit.metrics import REGISTRY
-from quillpost.pages import POLICY
+from quillpost.pages.render import POLICY
 from quillpost.parts import Parts
 from quillpost.scans.desk import Desk
 from quillpost.web import create_app

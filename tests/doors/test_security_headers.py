@@ -5,7 +5,7 @@ from signed_in import Browser, browser_of, make_person
 
 from direct import TestClient
 from makers import Account
-from quillpost.pages import POLICY
+from quillpost.pages.render import POLICY
 from quillpost.parts import Parts
 from quillpost.reception.show import form_target
 

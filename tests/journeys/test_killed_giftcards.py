@@ -33,7 +33,7 @@ from makers import make_account, people
 from quillpost.fulfilment import review, store
 from quillpost.fulfilment.drawing import PRINT_FILE, remade
 from quillpost.giftcards import vault
-from quillpost.ports import GiftCard
+from quillpost.ports.giftcards import GiftCard
 
 PIECES = 2
 AT_ONCE = {

@@ -26,7 +26,7 @@ from makers import make_account, make_operator, people
 from quillpost.giftcards import vault
 from quillpost.giftcards.claiming import REPORTS
 from quillpost.giftcards.rules import SPECIMEN, spelled
-from quillpost.ports import GiftCard
+from quillpost.ports.giftcards import GiftCard
 
 SHOP = "https://shop.example.com/spring?from=card"
 GIFT = {"giftcard_brand": "brindlewick", "giftcard_amount": 2_500, "message": "For you, %FIRST_NAME%!"}

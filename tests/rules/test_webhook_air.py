@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quillpost.ports import PostOutcome
+from quillpost.ports.messages import PostOutcome
 from quillpost.webhooks import rules
 from quillpost.webhooks.air import FIRST_WINDOW, WIDEST_WINDOW, Air, Lane
 from quillpost.webhooks.lanes import HEALTHY, Health, Held

@@ -8,7 +8,7 @@ from uuid import uuid4
 from makers import Clock
 from quillpost.giftcards.stocking import load
 from quillpost.parts import Parts
-from quillpost.ports import CardAsked, GiftCard
+from quillpost.ports.giftcards import CardAsked, GiftCard
 
 BRAND, CENTS = "brindlewick", 2_500
 

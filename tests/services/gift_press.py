@@ -22,7 +22,7 @@ from quillpost.fulfilment.press import Press
 from quillpost.giftcards import vault
 from quillpost.giftcards.rules import claim_digest
 from quillpost.parts import Parts
-from quillpost.ports import CardAsked, GiftCard, GiftcardIssuer, NoCard
+from quillpost.ports.giftcards import CardAsked, GiftCard, GiftcardIssuer, NoCard
 
 BRAND, VALUE = str(GIFT["giftcard_brand"]), int(GIFT["giftcard_amount"])
 READABLE_DPI = 150

@@ -13,7 +13,7 @@ from quillpost.orders.moves import Move, move_items
 from quillpost.orders.rules import ItemStatus, OrderStatus
 from quillpost.orders.store import swap_status
 from quillpost.parts import Parts
-from quillpost.ports import GiftCard
+from quillpost.ports.giftcards import GiftCard
 
 BRAND, VALUE = str(GIFT["giftcard_brand"]), int(GIFT["giftcard_amount"])
 

@@ -21,7 +21,9 @@ from quillpost.database.engine import Tenant
 from quillpost.fulfilment.press import Press
 from quillpost.fulfilment.rules import UNDELIVERABLE_NAME, next_cutoff
 from quillpost.orders.rules import ENDS, ItemStatus, OrderStatus
-from quillpost.ports import FileStore, PrintJob, PrintPartner, PrintProgress, World
+from quillpost.ports.files import FileStore
+from quillpost.ports.printing import PrintJob, PrintPartner, PrintProgress
+from quillpost.ports.worlds import World
 from quillpost.tracking.rules import PHASES, Scan, reason_of
 
 Stands = TypeVar("Stands", Order, Batch)

@@ -7,7 +7,7 @@ import psycopg
 from quillpost.giftcards import vault
 from quillpost.giftcards.rules import claim_digest
 from quillpost.kit.sealing import Sealer
-from quillpost.ports import GiftCard
+from quillpost.ports.giftcards import GiftCard
 
 ITEMS = """
     insert into items ({columns})

@@ -18,7 +18,7 @@ from quillpost.notices import outbox, scan_digest
 from quillpost.notices.courier import Courier
 from quillpost.notices.rules import Channel
 from quillpost.parts import Parts
-from quillpost.ports import Notifier
+from quillpost.ports.messages import Notifier
 
 WINDOW = timedelta(minutes=15)
 DANA, PHONE = "dana@example.com", "+15125550100@sms"

@@ -16,7 +16,7 @@ from quillpost.adapters.places.local import LocalPlace
 from quillpost.adapters.printing.folder import FolderPartner
 from quillpost.adapters.printing.hot_folder import HotFolder
 from quillpost.adapters.printing.http import HttpPartner
-from quillpost.ports import PrintJob, PrintPartner
+from quillpost.ports.printing import PrintJob, PrintPartner
 
 REFERENCE = "batch-000007"
 FILES = {

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
 
 from quillpost.parts import Parts
-from quillpost.ports import PostOutcome
+from quillpost.ports.messages import PostOutcome
 from quillpost.webhooks.pump import Pump
 
 Answer = Callable[[str], Awaitable[PostOutcome]]

@@ -33,7 +33,7 @@ from quillpost.giftcards.giving_back import Returns
 from quillpost.orders.rules import ItemStatus
 from quillpost.orders.taking_back import NEVER_ISSUED
 from quillpost.parts import Parts
-from quillpost.ports import CardAsked, IssuerDown, NoCard
+from quillpost.ports.giftcards import CardAsked, IssuerDown, NoCard
 
 # At the press
 

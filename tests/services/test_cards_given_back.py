@@ -28,7 +28,7 @@ from quillpost.fulfilment import production
 from quillpost.giftcards.giving_back import MOST_FAILURES, Returns
 from quillpost.orders.rules import ItemStatus
 from quillpost.parts import Parts
-from quillpost.ports import CardAsked, IssuerDown, NoCard
+from quillpost.ports.giftcards import CardAsked, IssuerDown, NoCard
 
 
 def test_a_card_that_comes_too_late_is_void_and_goes_back(parts: Parts, clock: Clock, owner: Account) -> None:

@@ -19,7 +19,8 @@ from quillpost.adapters.carrier.sandbox import MAILBOX, Mailbox, SandboxCarrier
 from quillpost.adapters.carrier.several import SeveralFeeds
 from quillpost.adapters.files.objects import folder_store
 from quillpost.adapters.places.local import LocalPlace
-from quillpost.ports import CarrierDown, CarrierFeed, FileBarred, FileMissing, FileStore, SetAside, TooMuch
+from quillpost.ports.carriers import CarrierDown, CarrierFeed, FileBarred, SetAside, TooMuch
+from quillpost.ports.files import FileMissing, FileStore
 
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
 JOURNEY = timedelta(seconds=100)

@@ -12,7 +12,8 @@ from travelling import JOURNEY, codes, journey, kept, mailed, statuses, told
 
 from quillpost.accounts.rules import Caller
 from quillpost.parts import Parts
-from quillpost.ports import CarrierDown, CarrierReport, FileBarred, FileMissing, SetAside
+from quillpost.ports.carriers import CarrierDown, CarrierReport, FileBarred, SetAside
+from quillpost.ports.files import FileMissing
 from quillpost.tracking import service, store
 from quillpost.tracking.rules import Scan
 

@@ -23,7 +23,7 @@ from quillpost.notices import gift_reports, outbox, refusals
 from quillpost.notices.composing import compose
 from quillpost.notices.refusals import Reader
 from quillpost.parts import Parts
-from quillpost.ports import GiftCard
+from quillpost.ports.giftcards import GiftCard
 
 SHOP = "https://shop.example/thanks"
 NEVER_TOLD = "2" * 26

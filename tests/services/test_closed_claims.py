@@ -27,7 +27,7 @@ from quillpost.fulfilment import drawing, gift_stock, print_room, production, st
 from quillpost.kit.errors import Unavailable
 from quillpost.orders.rules import ItemStatus
 from quillpost.parts import Parts
-from quillpost.ports import PrintProgress
+from quillpost.ports.printing import PrintProgress
 from quillpost.privacy import forgetting
 
 

@@ -14,7 +14,7 @@ from quillpost.accounts.rules import Caller
 from quillpost.database.press_tables import batches
 from quillpost.orders.records import Order
 from quillpost.parts import Parts
-from quillpost.ports import World
+from quillpost.ports.worlds import World
 from quillpost.tracking import closing
 
 NEVER: dict[str, Any] = {"infer_after": None, "infer_unseen_after": None}

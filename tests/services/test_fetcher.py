@@ -18,7 +18,7 @@ from http_stand_in import (
 
 from quillpost.adapters.http.fetcher import GuardedFetcher
 from quillpost.adapters.http.guard import OutboundGuard
-from quillpost.ports import Fetched, FetchFailed
+from quillpost.ports.files import Fetched, FetchFailed
 
 MB = 1_000_000
 

@@ -18,7 +18,7 @@ import pytest
 
 from quillpost.adapters.files.objects import folder_store, s3_store
 from quillpost.kit.errors import NotReady, Unavailable
-from quillpost.ports import FileMissing, FileStore
+from quillpost.ports.files import FileMissing, FileStore
 
 ROOT = Path(__file__).parents[2]
 MOTO = Path(os.environ.get("QUILLPOST_TEST_MOTO", ROOT / ".tools/s3/bin/moto_server"))

@@ -26,7 +26,7 @@ from quillpost.kit.errors import Refused
 from quillpost.orders import service
 from quillpost.orders.records import Order
 from quillpost.parts import Parts
-from quillpost.ports import PrintJob, PrintProgress
+from quillpost.ports.printing import PrintJob, PrintProgress
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ from quillpost.adapters.giftcards.tremendous import TremendousCards
 from quillpost.cli.giftcard_checks import check_issuer
 from quillpost.database.giftcard_tables import giftcard_stock
 from quillpost.parts import Parts
-from quillpost.ports import GiftCard, GiftcardIssuer, IssuerDown, NoCard
+from quillpost.ports.giftcards import GiftCard, GiftcardIssuer, IssuerDown, NoCard
 
 KINDS = ("sandbox", "stock", "tremendous", "tango")
 HOUSES = ("tremendous", "tango")

@@ -16,7 +16,7 @@ from sftp_house import SftpHouse
 from quillpost.adapters.places.local import LocalPlace
 from quillpost.adapters.places.place import OpenPlace, Place
 from quillpost.adapters.printing.hot_folder import HotFolder
-from quillpost.ports import PartnerDown
+from quillpost.ports.printing import PartnerDown
 
 pytestmark = pytest.mark.costly
 

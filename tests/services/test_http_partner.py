@@ -13,7 +13,7 @@ from print_house import SECRET, PrintHouse
 
 from quillpost.adapters.printing.http import HttpPartner
 from quillpost.adapters.printing.marks import LARGEST_MARK
-from quillpost.ports import PartnerDown
+from quillpost.ports.printing import PartnerDown
 
 OTHER = "whsec_" + base64.b64encode(b"of somebody else, also 32 bytes.").decode()
 

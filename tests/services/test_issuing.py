@@ -41,7 +41,7 @@ from quillpost.kit.errors import Conflict, Unavailable
 from quillpost.kit.sealing import Sealer
 from quillpost.orders.rules import ItemStatus
 from quillpost.parts import Parts
-from quillpost.ports import CardAsked, GiftCard, IssuerDown
+from quillpost.ports.giftcards import CardAsked, GiftCard, IssuerDown
 
 # On paper
 

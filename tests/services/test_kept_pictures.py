@@ -25,7 +25,7 @@ from quillpost.fulfilment.drawing import NOT_DRAWABLE
 from quillpost.kit.errors import Invalid, Unavailable
 from quillpost.orders.records import Order
 from quillpost.parts import Parts
-from quillpost.ports import Fetched, FetchFailed
+from quillpost.ports.files import Fetched, FetchFailed
 
 FIELD = "front_image_url"
 

@@ -18,7 +18,7 @@ from quillpost.database.lead_tables import lead_purchases
 from quillpost.kit.errors import NotReady
 from quillpost.leads.buying import tell_again
 from quillpost.parts import Parts
-from quillpost.ports import LeadsAsked, LeadsDown, LeadsProvider
+from quillpost.ports.leads import LeadsAsked, LeadsDown, LeadsProvider
 from quillpost.web import create_app
 
 COUNT, BUY = "/mailing-lists-utils/count-radius-search", "/mailing-lists-utils/buy-radius-search"

@@ -26,7 +26,7 @@ from quillpost.creative.messages import Head, send_message
 from quillpost.creative.sandbox import limited_pages, limited_picture
 from quillpost.kit.clients import Client, ClientGone, serving
 from quillpost.kit.errors import Invalid, Unavailable
-from quillpost.ports import Fetched
+from quillpost.ports.files import Fetched
 
 PLENTY = 60
 

@@ -23,7 +23,7 @@ from quillpost.orders.moves import Move, move_items
 from quillpost.orders.records import Order
 from quillpost.orders.rules import ItemStatus
 from quillpost.parts import Parts
-from quillpost.ports import PrintProgress
+from quillpost.ports.printing import PrintProgress
 from quillpost.tracking import closing
 
 WAITING = sa.text("select count(*) from pg_locks where not granted")

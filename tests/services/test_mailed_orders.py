@@ -15,7 +15,7 @@ from quillpost.fulfilment import marking, print_room, production, store
 from quillpost.fulfilment.marking import Spoiled
 from quillpost.orders.records import Order
 from quillpost.parts import Parts
-from quillpost.ports import PrintProgress
+from quillpost.ports.printing import PrintProgress
 
 ABROAD = person(address="3 Rue Haute", city="Paris", province=None, postal_code="75001", country="FR")
 

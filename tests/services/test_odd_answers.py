@@ -21,7 +21,7 @@ from quillpost.adapters.notify.smtp import MailServer, SmtpNotifier
 from quillpost.notices import rules
 from quillpost.notices.courier import STUMBLED
 from quillpost.parts import Parts
-from quillpost.ports import Message, NeverTaken, NotifierDown
+from quillpost.ports.messages import Message, NeverTaken, NotifierDown
 
 ZERO, HALF = "a \\u0000 zero", "half a \\ud83d character"
 

@@ -18,7 +18,7 @@ from quillpost.fulfilment.press import Press
 from quillpost.fulfilment.steps import HAND_OVER
 from quillpost.kit.errors import Conflict
 from quillpost.parts import Parts
-from quillpost.ports import PartnerDown, PrintJob, PrintProgress
+from quillpost.ports.printing import PartnerDown, PrintJob, PrintProgress
 
 FORMER, PRESENT = "https://old.example.com/press", "https://new.example.com/press"
 

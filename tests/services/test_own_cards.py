@@ -12,7 +12,7 @@ from makers import Clock
 from quillpost.adapters.giftcards.stock import StockCards
 from quillpost.database.giftcard_tables import giftcard_stock
 from quillpost.parts import Parts
-from quillpost.ports import GiftCard, NoCard
+from quillpost.ports.giftcards import GiftCard, NoCard
 
 IS_WAITING = sa.text("select count(*) from pg_locks where not granted")
 

@@ -19,7 +19,7 @@ from quillpost.adapters.places.sftp import SftpPlace
 from quillpost.adapters.places.sftp_keys import SftpKeys, private_key
 from quillpost.adapters.places.store import StorePlace
 from quillpost.kit.errors import NotReady
-from quillpost.ports import FileMissing
+from quillpost.ports.files import FileMissing
 
 KINDS = ("local", "sftp", "store")
 

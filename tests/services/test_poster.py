@@ -18,7 +18,7 @@ from http_stand_in import (
 from quillpost.adapters.http.guard import OutboundGuard
 from quillpost.adapters.http.poster import WebhookPoster
 from quillpost.adapters.http.resolver import PooledResolver
-from quillpost.ports import PostOutcome
+from quillpost.ports.messages import PostOutcome
 
 BODY = b'{"event_type":"order_item.delivered"}'
 HEADERS: Mapping[str, str] = {"content-type": "application/json", "webhook-id": "7"}

@@ -8,7 +8,7 @@ import pytest
 from partners import FILES, KINDS, REFERENCE, FolderPrinter, Printer, job, now, printer_of
 
 from quillpost.kit.errors import Unavailable
-from quillpost.ports import PartnerDown, PrintProgress
+from quillpost.ports.printing import PartnerDown, PrintProgress
 
 
 @pytest.fixture(params=KINDS)

@@ -17,7 +17,7 @@ from quillpost.database.tables import mailing_lists
 from quillpost.fulfilment import print_room, production, store
 from quillpost.kit.errors import Conflict, NotFound, Unavailable
 from quillpost.parts import Parts
-from quillpost.ports import PartnerDown, PrintJob, PrintProgress
+from quillpost.ports.printing import PartnerDown, PrintJob, PrintProgress
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from quillpost.adapters.printing.folder import FolderPartner
 from quillpost.adapters.printing.hot_folder import HotFolder
 from quillpost.adapters.printing.http import HttpPartner
 from quillpost.kit.errors import NotReady
-from quillpost.ports import PartnerDown, PrintPartner
+from quillpost.ports.printing import PartnerDown, PrintPartner
 from quillpost.print_partner import hook_secrets, live_printer, partner_shown, reach
 from quillpost.wiring import Settings
 

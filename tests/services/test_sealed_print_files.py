@@ -29,7 +29,9 @@ from quillpost.kit.errors import Unavailable
 from quillpost.kit.sealing import SealBroken, Sealer
 from quillpost.orders.rules import ItemStatus
 from quillpost.parts import Parts
-from quillpost.ports import FileMissing, GiftCard, PartnerDown, PrintJob
+from quillpost.ports.files import FileMissing
+from quillpost.ports.giftcards import GiftCard
+from quillpost.ports.printing import PartnerDown, PrintJob
 from quillpost.privacy import finishing, forgetting
 
 GIFT = {"giftcard_brand": "brindlewick", "giftcard_amount": 2_500}

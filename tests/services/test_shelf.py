@@ -14,7 +14,7 @@ from quillpost.creative.shelf import Kept, forget_expired, forget_orphans
 from quillpost.database import Tx
 from quillpost.database.tables import files
 from quillpost.parts import Parts
-from quillpost.ports import FileMissing
+from quillpost.ports.files import FileMissing
 
 PICTURE = b"not really a picture"
 

@@ -13,7 +13,7 @@ from mail_house import Mail, MailHouse
 
 from quillpost.adapters.notify.mime import spelled
 from quillpost.adapters.notify.smtp import MailServer, SmtpNotifier
-from quillpost.ports import Message, NeverTaken, NotifierDown, NotTakenNow
+from quillpost.ports.messages import Message, NeverTaken, NotifierDown, NotTakenNow
 
 SENDER = "mail@quillpost.example"
 LINK = "https://mail.example.com/unsubscribe/" + "x" * 160

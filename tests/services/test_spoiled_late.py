@@ -18,7 +18,7 @@ from quillpost.fulfilment.marking import Spoiled
 from quillpost.fulfilment.partner_words import SpoiledPiece, Word, take_word
 from quillpost.kit.errors import Invalid
 from quillpost.parts import Parts
-from quillpost.ports import PrintProgress
+from quillpost.ports.printing import PrintProgress
 
 SEEN = (
     "In Transit", "In Local Area", "Processed for Delivery", "Re-routed", "Delivered", "Returned to Sender",

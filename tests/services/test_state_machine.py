@@ -44,7 +44,7 @@ from quillpost.kit.errors import Conflict, Refused
 from quillpost.kit.signed_links import LinkSigner
 from quillpost.orders import service
 from quillpost.orders.rules import ItemStatus, OrderStatus
-from quillpost.ports import PrintProgress
+from quillpost.ports.printing import PrintProgress
 from quillpost.tracking import closing
 from quillpost.tracking.rules import PHASES
 from quillpost.tracking.service import ingest

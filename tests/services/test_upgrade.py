@@ -26,7 +26,7 @@ from quillpost.fulfilment import pooling, print_room, production, review, verdic
 from quillpost.fulfilment.serials import Serials, take_turns
 from quillpost.orders.rules import ItemStatus
 from quillpost.parts import Parts
-from quillpost.ports import PrintProgress
+from quillpost.ports.printing import PrintProgress
 from quillpost.tracking.rules import Scan
 from quillpost.tracking.service import ingest
 

@@ -9,7 +9,7 @@ from verify_house import KEY, VerifyHouse, place_of
 
 from quillpost.adapters.verify.http import HttpVerifier, verifier_at
 from quillpost.kit.errors import NotReady
-from quillpost.ports import AddressAnswer, AskedAddress, AskedPerson, Moved, VerifierDown
+from quillpost.ports.addresses import AddressAnswer, AskedAddress, AskedPerson, Moved, VerifierDown
 
 JANE = AskedAddress("Jane Doe", None, ("12 MAIN ST", None, "AUSTIN", "TX", "78701"))
 NOTHING = AddressAnswer()

@@ -21,7 +21,7 @@ from quillpost.orders.moves import Move, move_items
 from quillpost.orders.records import Order
 from quillpost.orders.rules import ItemStatus
 from quillpost.parts import Parts
-from quillpost.ports import PostOutcome
+from quillpost.ports.messages import PostOutcome
 from quillpost.webhooks import service
 from quillpost.webhooks.pump import Pump
 from quillpost.webhooks.rules import ITEM_STATUS, ORDER_STATUS

@@ -14,7 +14,7 @@ from waiting import wait_until
 from makers import people
 from quillpost.accounts.rules import Caller
 from quillpost.parts import Parts
-from quillpost.ports import PostOutcome
+from quillpost.ports.messages import PostOutcome
 from quillpost.webhooks import lanes, store
 from quillpost.webhooks.air import WIDEST_WINDOW
 from quillpost.webhooks.lanes import Health

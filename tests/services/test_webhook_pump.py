@@ -13,7 +13,7 @@ from makers import Clock, people
 from quillpost.accounts.rules import Caller
 from quillpost.database.tables import items
 from quillpost.parts import Parts
-from quillpost.ports import PostOutcome
+from quillpost.ports.messages import PostOutcome
 from quillpost.webhooks import store
 from quillpost.webhooks.air import FIRST_WINDOW
 from quillpost.webhooks.rules import ITEM_STATUS, ORDER_STATUS

@@ -16,7 +16,7 @@ from quillpost.orders.moves import Move, move_items
 from quillpost.orders.records import Order
 from quillpost.orders.rules import ItemStatus
 from quillpost.parts import Parts
-from quillpost.ports import PostOutcome
+from quillpost.ports.messages import PostOutcome
 from quillpost.webhooks import service, store
 from quillpost.webhooks.outcomes import judge
 from quillpost.webhooks.rules import ITEM_STATUS, ORDER_STATUS, RETRY_AFTER

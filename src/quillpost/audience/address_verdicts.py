@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from quillpost.database import Database
 from quillpost.kit.times import Clock
-from quillpost.ports import AddressAnswer, AddressVerifier, AskedAddress, AskedPerson, PostalParts
+from quillpost.ports.addresses import AddressAnswer, AddressVerifier, AskedAddress, AskedPerson, PostalParts
 from quillpost.postal.judging import DELIVERABLE, DOUBTFUL, HOME, PARTS, UNDELIVERABLE, judge
 
 NOT_DELIVERED_TO = "The postal service does not deliver to this address."

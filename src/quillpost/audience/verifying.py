@@ -20,7 +20,7 @@ from quillpost.audience.address_verdicts import (
 from quillpost.audience.lists import lock_lists
 from quillpost.database import Database, Tx
 from quillpost.database.address_tables import address_passes, recipients_to_verify
-from quillpost.ports import AskedAddress, AskedPerson
+from quillpost.ports.addresses import AskedAddress, AskedPerson
 from quillpost.postal.judging import HOME, PARTS, judge, surname_of
 
 VERIFY = "audience.verify"

@@ -22,7 +22,7 @@ from quillpost.orders.examining import examine_wish
 from quillpost.orders.preparing import Draft
 from quillpost.orders.resolving import Resolved, resolve
 from quillpost.orders.wish import CAMPAIGN, Wish
-from quillpost.ports import Fetcher
+from quillpost.ports.files import Fetcher
 
 SAMPLE: Mapping[str, str | None] = {
     "name": "Jane Doe",

@@ -31,7 +31,7 @@ from quillpost.kit.disks import drafted, sync_file
 from quillpost.kit.errors import NotReady
 from quillpost.kit.key_files import KeyFile, written_keys
 from quillpost.kit.sealing import Sealer
-from quillpost.ports import FileMissing, FileStore
+from quillpost.ports.files import FileMissing, FileStore
 
 BATCH_IN_KEY = re.compile(r"(?:^batches/|[/-]batch-)(\d+)")
 """How the keys of a production batch and of its print job name the batch."""

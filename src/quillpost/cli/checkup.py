@@ -39,7 +39,8 @@ from quillpost.orders.pieces import DISPLAY_TYPES
 from quillpost.orders.rules import OrderStatus
 from quillpost.outbound import allowed_places
 from quillpost.pages.assets import missing_packages
-from quillpost.ports import CarrierDown, PartnerDown
+from quillpost.ports.carriers import CarrierDown
+from quillpost.ports.printing import PartnerDown
 from quillpost.pricing.store import tariff_on
 from quillpost.print_partner import hook_secrets, partner_shown, reach
 from quillpost.worlds import zone_of

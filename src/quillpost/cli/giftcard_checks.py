@@ -11,7 +11,7 @@ from quillpost.giftcard_issuers import house_of
 from quillpost.giftcards import catalogue, stocking
 from quillpost.giftcards.stocking import GOOD_FOR
 from quillpost.kit.errors import NotReady
-from quillpost.ports import IssuerDown
+from quillpost.ports.giftcards import IssuerDown
 from quillpost.pricing.rules import dollars
 from quillpost.wiring import Settings
 

@@ -20,7 +20,7 @@ from quillpost.kit.times import iso
 from quillpost.orders.store import read_order
 from quillpost.pages.wording import plural
 from quillpost.parts import Parts
-from quillpost.ports import World
+from quillpost.ports.worlds import World
 from quillpost.pricing.rules import dollars
 
 Which = Annotated[

@@ -10,7 +10,7 @@ from quillpost.cli.findings import Finding
 from quillpost.database import Tx
 from quillpost.kit.errors import NotReady
 from quillpost.notifiers import smtp, texts
-from quillpost.ports import NotifierDown
+from quillpost.ports.messages import NotifierDown
 from quillpost.wiring import Settings
 
 CORRECT_IT = "Correct it: nothing starts until then."

@@ -18,7 +18,7 @@ from quillpost.creative.sandbox import limited_pages, limited_picture
 from quillpost.kit.errors import Invalid, Unavailable
 from quillpost.kit.fair_turns import FairTurns
 from quillpost.kit.recent import Recent
-from quillpost.ports import Fetched, Fetcher, FetchFailed, FileStore
+from quillpost.ports.files import Fetched, Fetcher, FetchFailed, FileStore
 
 FETCHES_AT_ONCE = 8
 """A slow host holds a thread: so few of them that the others stay free to answer."""

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from quillpost.creative.shelf import Kept, Shelf
 from quillpost.database import Database, Tenant, Tx
 from quillpost.database.tables import files
-from quillpost.ports import Fetched
+from quillpost.ports.files import Fetched
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 from quillpost.creative.images import FetchedPages, FetchedPicture, Wanted, fetch_images, fetch_pages
 from quillpost.kit.errors import Invalid
 from quillpost.kit.recent import Recent
-from quillpost.ports import Fetcher
+from quillpost.ports.files import Fetcher
 
 SECONDS: Final = 300.0
 """After which a picture is fetched anew: whoever changes it under the same address wants to see that."""

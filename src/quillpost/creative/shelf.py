@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from quillpost.database import Database, Tx
 from quillpost.database.tables import files
 from quillpost.kit.signed_links import LinkSigner
-from quillpost.ports import FileStore
+from quillpost.ports.files import FileStore
 
 PURPOSES = ("creative", "preview")
 ORPHAN_DAYS = range(1, 8)

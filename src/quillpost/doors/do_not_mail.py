@@ -8,11 +8,11 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 
-from quillpost import pages
 from quillpost.accounts.service import count_knock
 from quillpost.api.answers import answer
 from quillpost.api.needs import parts_of
 from quillpost.kit.errors import Invalid
+from quillpost.pages import render as pages
 from quillpost.parts import Parts
 from quillpost.privacy import do_not_mail
 

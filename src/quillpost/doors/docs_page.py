@@ -10,10 +10,10 @@ from typing import Final
 
 from fastapi import FastAPI, Request, Response
 
-from quillpost import pages
 from quillpost.accounts import personal_tokens
 from quillpost.api.docs import EXPLAINED
 from quillpost.pages import manual
+from quillpost.pages import render as pages
 from quillpost.pages.curl import NOBODYS
 from quillpost.parts import Parts
 from quillpost.people.sessions import SignedIn

@@ -19,7 +19,7 @@ from quillpost.fulfilment.rules import saved_as
 from quillpost.fulfilment.shown import find_file as find_batch_file
 from quillpost.kit.errors import NotFound
 from quillpost.parts import Parts
-from quillpost.ports import FileMissing
+from quillpost.ports.files import FileMissing
 
 router = APIRouter(include_in_schema=False)
 

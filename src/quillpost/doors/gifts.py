@@ -11,7 +11,6 @@ from urllib.parse import parse_qs, quote, urlsplit
 import structlog
 from fastapi import APIRouter, Depends, Request, Response
 
-from quillpost import pages
 from quillpost.api.needs import parts_of
 from quillpost.database import Tx
 from quillpost.doors.gift_guesses import Guesses
@@ -21,8 +20,9 @@ from quillpost.giftcards.claiming import REPORTS, Held, Reported, Shown, State
 from quillpost.giftcards.rules import SPECIMEN, read_claim, spelled
 from quillpost.kit.sealing import SealBroken
 from quillpost.notices import gift_reports
+from quillpost.pages import render as pages
 from quillpost.parts import Parts
-from quillpost.ports import GiftCard
+from quillpost.ports.giftcards import GiftCard
 from quillpost.pricing.rules import dollars
 from quillpost.scans.desk import URL_SIGNS
 from quillpost.scans.rules import HINTS, kind_of

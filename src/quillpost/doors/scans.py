@@ -15,13 +15,13 @@ from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from quillpost import pages
 from quillpost.accounts import service as accounts
 from quillpost.accounts.rules import network_of
 from quillpost.api.answers import answer
 from quillpost.api.envelope import SECURITY, is_callers_id
 from quillpost.kit.errors import NotFound, Unavailable
 from quillpost.kit.metrics import REQUEST_SECONDS, REQUESTS
+from quillpost.pages import render as pages
 from quillpost.parts import Parts
 from quillpost.scans.desk import Known, Lost
 from quillpost.scans.rules import HINTS, kind_of, shown_agent

@@ -9,11 +9,11 @@ from urllib.parse import parse_qs
 
 from fastapi import APIRouter, Depends, Request, Response
 
-from quillpost import pages
 from quillpost.api.needs import parts_of
 from quillpost.doors.raw_bodies import at_most
 from quillpost.kit.errors import Invalid, NotFound
 from quillpost.notices import refusals
+from quillpost.pages import render as pages
 from quillpost.parts import Parts
 
 router = APIRouter(include_in_schema=False)

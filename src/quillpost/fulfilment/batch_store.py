@@ -18,7 +18,7 @@ from quillpost.database import Tx
 from quillpost.database.press_tables import batch_files
 from quillpost.fulfilment.drawing import PRINT_FILE
 from quillpost.kit.sealing import SealBroken, Sealer
-from quillpost.ports import FileStore
+from quillpost.ports.files import FileStore
 
 PIECE_BYTES = 4_000_000
 LENGTH = struct.Struct(">I")

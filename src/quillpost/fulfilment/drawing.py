@@ -24,7 +24,7 @@ from quillpost.orders.look import DesignKey
 from quillpost.orders.moves import Move, move_items
 from quillpost.orders.records import Item, Order
 from quillpost.orders.rules import ItemStatus
-from quillpost.ports import FileMissing
+from quillpost.ports.files import FileMissing
 from quillpost.postal.judging import PARTS
 
 log = structlog.get_logger(__name__)

@@ -10,7 +10,7 @@ from quillpost.database import Tx
 from quillpost.fulfilment.press import Press
 from quillpost.giftcards.catalogue import find_brands
 from quillpost.orders.wish import Gift
-from quillpost.ports import IssuerDown
+from quillpost.ports.giftcards import IssuerDown
 from quillpost.pricing.rules import dollars
 
 log = structlog.get_logger(__name__)

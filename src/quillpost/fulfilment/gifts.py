@@ -20,7 +20,7 @@ from quillpost.orders.moves import Move, move_items
 from quillpost.orders.records import Order
 from quillpost.orders.rules import ItemStatus
 from quillpost.orders.wish import Gift
-from quillpost.ports import GiftCard, NoCard
+from quillpost.ports.giftcards import GiftCard, NoCard
 from quillpost.pricing.rules import dollars
 
 log = structlog.get_logger(__name__)

@@ -15,7 +15,8 @@ from quillpost.fulfilment.print_room import Deed, Reprinted, nothing_more
 from quillpost.fulfilment.shown import find_batch, items_at, positions_of
 from quillpost.fulfilment.store import Batch
 from quillpost.kit.errors import Invalid
-from quillpost.ports import PrintProgress, World
+from quillpost.ports.printing import PrintProgress
+from quillpost.ports.worlds import World
 
 Status = Literal["acknowledged", "printed", "mailed", "spoiled"]
 STATUSES: tuple[Status, ...] = ("acknowledged", "printed", "mailed", "spoiled")

@@ -14,7 +14,7 @@ from quillpost.fulfilment.partner_names import is_another
 from quillpost.fulfilment.rules import batch_of
 from quillpost.fulfilment.shown import find_batch
 from quillpost.kit.errors import Conflict, Invalid
-from quillpost.ports import World
+from quillpost.ports.worlds import World
 
 CLOCKS_DIFFER = timedelta(minutes=5)
 """As far as a signature's own time may be off."""

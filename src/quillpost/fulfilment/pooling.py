@@ -16,7 +16,7 @@ from quillpost.fulfilment.press import Press
 from quillpost.fulfilment.rules import BATCH_BYTES, BATCH_SIZE
 from quillpost.fulfilment.serials import take_turns
 from quillpost.fulfilment.steps import COMPOSE, POOL, book
-from quillpost.ports import World
+from quillpost.ports.worlds import World
 
 log = structlog.get_logger(__name__)
 

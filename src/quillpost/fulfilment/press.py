@@ -9,7 +9,8 @@ from quillpost.creative.shelf import Shelf
 from quillpost.database import Database
 from quillpost.fulfilment.checks import ReviewLimits
 from quillpost.kit.sealing import Sealer
-from quillpost.ports import GiftcardIssuer, World
+from quillpost.ports.giftcards import GiftcardIssuer
+from quillpost.ports.worlds import World
 
 DEFAULT_LIMITS = ReviewLimits()
 

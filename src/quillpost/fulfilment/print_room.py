@@ -20,7 +20,8 @@ from quillpost.kit.errors import Conflict, Refused
 from quillpost.kit.tokens import hide_secrets
 from quillpost.orders.mailed_pieces import Mailing, Retrieval
 from quillpost.orders.moves import Moves
-from quillpost.ports import PrintProgress, World
+from quillpost.ports.printing import PrintProgress
+from quillpost.ports.worlds import World
 
 log = structlog.get_logger(__name__)
 

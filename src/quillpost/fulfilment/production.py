@@ -21,7 +21,9 @@ from quillpost.kit.errors import Unavailable
 from quillpost.kit.sealing import SealBroken
 from quillpost.orders.rules import OrderStatus
 from quillpost.orders.store import swap_status
-from quillpost.ports import FileMissing, IssuerDown, PartnerDown, PrintJob
+from quillpost.ports.files import FileMissing
+from quillpost.ports.giftcards import IssuerDown
+from quillpost.ports.printing import PartnerDown, PrintJob
 
 log = structlog.get_logger(__name__)
 

@@ -15,7 +15,7 @@ from quillpost.orders import look
 from quillpost.orders.reading import first_items
 from quillpost.orders.records import Item, Order
 from quillpost.orders.store import read_order
-from quillpost.ports import FileMissing
+from quillpost.ports.files import FileMissing
 
 PIECES = 3
 

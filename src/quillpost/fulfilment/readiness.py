@@ -7,7 +7,7 @@ import sqlalchemy as sa
 
 from quillpost.database import Tx
 from quillpost.orders.pieces import DISPLAY_TYPES
-from quillpost.ports import Gap, World
+from quillpost.ports.worlds import Gap, World
 from quillpost.pricing.rules import EVERYWHERE_ELSE
 
 # Where a price for every other country is in force, no piece needs to be looked at.

@@ -23,7 +23,7 @@ from quillpost.orders.rejudged_pieces import judge_before_mailing
 from quillpost.orders.rules import ItemStatus, OrderStatus
 from quillpost.orders.service import SWEEP
 from quillpost.orders.store import swap_status
-from quillpost.ports import World
+from quillpost.ports.worlds import World
 
 ORDERS_AT_ONCE = 1_000
 SOON = timedelta(minutes=2)

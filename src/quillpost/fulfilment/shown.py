@@ -19,7 +19,7 @@ from quillpost.fulfilment.store import Batch, read_batch
 from quillpost.kit.errors import NotFound, Unavailable
 from quillpost.kit.paging import Page, PageRequest
 from quillpost.kit.sealing import SealBroken
-from quillpost.ports import FileMissing, FileStore
+from quillpost.ports.files import FileMissing, FileStore
 
 STATUSES = ("new", "composed", "handed", "printed", "mailed")
 STATEMENT = "statement.json"

@@ -16,7 +16,7 @@ from quillpost.orders.editing import CHANGED_SINCE
 from quillpost.orders.records import Order
 from quillpost.orders.rules import OrderStatus
 from quillpost.orders.store import read_order, swap_status
-from quillpost.ports import World
+from quillpost.ports.worlds import World
 
 LONGEST_REASON = 500
 WHILE_LISTS_BECOME_ITEMS = 5

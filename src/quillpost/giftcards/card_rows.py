@@ -12,7 +12,7 @@ from typing import TextIO
 
 from quillpost.giftcards.choosing import Brand
 from quillpost.kit.errors import NotReady
-from quillpost.ports import GiftCard
+from quillpost.ports.giftcards import GiftCard
 from quillpost.pricing.rules import dollars
 
 COLUMNS = ("brand", "amount", "amount_cents", "code", "pin", "url", "expires_on")

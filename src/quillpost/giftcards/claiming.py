@@ -16,7 +16,7 @@ from quillpost.database import Tx
 from quillpost.giftcards import vault
 from quillpost.giftcards.rules import claim_digest
 from quillpost.kit.sealing import Sealer
-from quillpost.ports import GiftCard
+from quillpost.ports.giftcards import GiftCard
 
 REPORTS: Mapping[str, str] = {
     "not_mine": "It is not mine",

@@ -13,7 +13,7 @@ import structlog
 
 from quillpost.database import Database
 from quillpost.giftcards.voiding import PIECE_FAILED
-from quillpost.ports import GiftcardIssuer, IssuerDown
+from quillpost.ports.giftcards import GiftcardIssuer, IssuerDown
 
 log = structlog.get_logger(__name__)
 

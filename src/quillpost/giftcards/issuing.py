@@ -17,7 +17,7 @@ from quillpost.giftcards import vault
 from quillpost.giftcards.rules import claim_digest
 from quillpost.giftcards.voiding import GIVE_BACK, PIECE_FAILED
 from quillpost.kit.sealing import Sealer
-from quillpost.ports import CardAsked, GiftCard
+from quillpost.ports.giftcards import CardAsked, GiftCard
 
 # Orders first, then cards, in the order of their ids, as whoever moves pieces and makes cards void does.
 TURNS_AT_ORDERS = sa.text(

@@ -25,7 +25,7 @@ from quillpost.giftcards.catalogue import find_brands
 from quillpost.giftcards.choosing import Brand
 from quillpost.kit.errors import NotReady
 from quillpost.kit.sealing import SealBroken, Sealer
-from quillpost.ports import GiftCard
+from quillpost.ports.giftcards import GiftCard
 
 GOOD_FOR = timedelta(days=30)
 """A card that expires earlier is given no more: a piece is days in the mail, and then lies on a table."""

@@ -10,7 +10,7 @@ from datetime import date
 from quillpost.giftcards.rules import CLAIM_BYTES, claim_code
 from quillpost.kit.sealing import Sealer
 from quillpost.kit.tokens import TIMED
-from quillpost.ports import GiftCard
+from quillpost.ports.giftcards import GiftCard
 
 
 def new_claim() -> str:

@@ -17,7 +17,7 @@ from quillpost.kit.errors import Invalid, NoMatch, Refused, Unpaid
 from quillpost.kit.sealing import Sealer
 from quillpost.leads.finding import Find
 from quillpost.leads.rules import Search
-from quillpost.ports import LeadsProvider
+from quillpost.ports.leads import LeadsProvider
 from quillpost.pricing import credit, ledger
 from quillpost.pricing.rules import dollars
 

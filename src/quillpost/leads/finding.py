@@ -23,7 +23,7 @@ from quillpost.kit.errors import Invalid, NoMatch, Unavailable
 from quillpost.leads.grid import distances
 from quillpost.leads.rules import FARTHEST_MILES, METRES_A_MILE, RESIDENT, Search, middle_of
 from quillpost.leads.tags import SAMPLE
-from quillpost.ports import Lead, LeadsAsked, LeadsDown, LeadsProvider, Resident
+from quillpost.ports.leads import Lead, LeadsAsked, LeadsDown, LeadsProvider, Resident
 from quillpost.postal.judging import HOME, UNDELIVERABLE, Standard, surname_of
 from quillpost.pricing.rules import LEAD_CENTS
 

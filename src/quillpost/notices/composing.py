@@ -8,7 +8,7 @@ from quillpost.notices import markup, rules
 from quillpost.notices.letters import as_text_message
 from quillpost.notices.outbox import Claimed
 from quillpost.notices.refusals import Reader
-from quillpost.ports import Message
+from quillpost.ports.messages import Message
 
 LONGEST_SUBJECT = 150
 TEST = "This is about testing mode: nothing was printed or mailed."

@@ -23,7 +23,7 @@ from quillpost.notices.composing import compose
 from quillpost.notices.outbox import Claimed
 from quillpost.notices.refusals import Reader
 from quillpost.notices.rules import Channel
-from quillpost.ports import Message, NeverTaken, Notifier, NotifierDown, NotTakenNow
+from quillpost.ports.messages import Message, NeverTaken, Notifier, NotifierDown, NotTakenNow
 
 log = structlog.get_logger(__name__)
 

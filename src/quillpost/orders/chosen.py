@@ -16,7 +16,7 @@ from quillpost.orders import look
 from quillpost.orders.preparing import Draft, prepare, return_address_of
 from quillpost.orders.resolving import Resolved
 from quillpost.orders.wish import Wish
-from quillpost.ports import Fetcher, FileStore
+from quillpost.ports.files import Fetcher, FileStore
 from quillpost.postal.judging import HALF_AN_ADDRESS, NO_ADDRESS, UNDELIVERABLE
 from quillpost.pricing.rules import Tariff
 

@@ -24,7 +24,7 @@ from quillpost.creative.shelf import ShelfFile
 from quillpost.kit.errors import Invalid
 from quillpost.orders import look
 from quillpost.orders.wish import Source, Wish
-from quillpost.ports import Fetcher, FileStore
+from quillpost.ports.files import Fetcher, FileStore
 
 A = TypeVar("A")
 B = TypeVar("B")

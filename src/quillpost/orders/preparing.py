@@ -23,7 +23,7 @@ from quillpost.orders.pictures import Art, Artwork, creative_key, whose
 from quillpost.orders.pictures import gather as gather_anew
 from quillpost.orders.resolving import Resolved
 from quillpost.orders.wish import Source, Wish
-from quillpost.ports import Fetcher, FileStore
+from quillpost.ports.files import Fetcher, FileStore
 from quillpost.pricing.rules import Tariff
 
 Gather = Callable[[Fetcher, FileStore, Wish, Sequence[Person], content.Sender], Artwork]

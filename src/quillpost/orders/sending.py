@@ -30,7 +30,7 @@ from quillpost.orders.preparing import Draft
 from quillpost.orders.records import Order
 from quillpost.orders.resolving import lists_at_hand
 from quillpost.orders.store import OwnFiles, Piece, new_short_code
-from quillpost.ports import Fetched
+from quillpost.ports.files import Fetched
 from quillpost.postal.judging import DOUBTFUL
 
 NOBODY = Tally(pieces=0, cents=0, undeliverable=0, duplicates=0, suppressed=0)

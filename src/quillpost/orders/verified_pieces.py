@@ -15,7 +15,7 @@ from quillpost.audience.verifying import VERIFY, leave_turn, take_turn, verify_r
 from quillpost.database import Tx
 from quillpost.database.tables import HELD_BACK, orders
 from quillpost.orders.service import SWEEP
-from quillpost.ports import AskedAddress, VerifierDown
+from quillpost.ports.addresses import AskedAddress, VerifierDown
 from quillpost.postal.judging import HOME
 
 log = structlog.get_logger(__name__)

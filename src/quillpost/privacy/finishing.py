@@ -12,7 +12,7 @@ from quillpost.audience.rejudging import is_under_way
 from quillpost.database import Database, Tenant, Tx
 from quillpost.database.privacy_tables import erasing_files, erasures
 from quillpost.kit.sealing import SealBroken, Sealer
-from quillpost.ports import FileStore
+from quillpost.ports.files import FileStore
 from quillpost.privacy import erasing
 from quillpost.privacy.emptying import empty_ended
 from quillpost.privacy.print_files import MARKS

@@ -7,9 +7,9 @@ from urllib.parse import urlencode, urlsplit
 
 from fastapi import Request, Response
 
-from quillpost import pages
 from quillpost.api.leaks import without_secrets
 from quillpost.kit.tokens import hide_secrets
+from quillpost.pages import render as pages
 from quillpost.pages.assets import asset
 from quillpost.people.sessions import SignedIn
 from quillpost.reception.cookies import VISITOR, set_cookie

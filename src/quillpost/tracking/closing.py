@@ -10,7 +10,7 @@ import structlog
 from quillpost import jobs
 from quillpost.database import Database, Tx
 from quillpost.orders.moves import Moves, Stays
-from quillpost.ports import World
+from quillpost.ports.worlds import World
 
 log = structlog.get_logger(__name__)
 

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 import sqlalchemy as sa
 
 from quillpost.database import Tx
-from quillpost.ports import World
+from quillpost.ports.worlds import World
 
 MOST_SCANS = 10_000
 SILENT_AFTER = timedelta(days=3)

@@ -18,7 +18,9 @@ from quillpost.database import Database
 from quillpost.orders.mailed_pieces import Mailing
 from quillpost.orders.moves import Moves
 from quillpost.orders.rules import ItemStatus
-from quillpost.ports import CarrierDown, CarrierFeed, FileBarred, FileMissing, TooMuch, World
+from quillpost.ports.carriers import CarrierDown, CarrierFeed, FileBarred, TooMuch
+from quillpost.ports.files import FileMissing
+from quillpost.ports.worlds import World
 from quillpost.tracking import closing, store
 from quillpost.tracking.reading import BadRow, NotScans, read
 from quillpost.tracking.rules import Scan

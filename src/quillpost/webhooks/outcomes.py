@@ -9,7 +9,7 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from quillpost.database import Tx, driver
-from quillpost.ports import PostOutcome
+from quillpost.ports.messages import PostOutcome
 from quillpost.webhooks import failing, rules
 from quillpost.webhooks.lanes import Health
 from quillpost.webhooks.telling import Due, Unspeakable

@@ -20,7 +20,7 @@ from quillpost.kit.metrics import WEBHOOK_ATTEMPTS
 from quillpost.kit.sealing import SealBroken, Sealer
 from quillpost.kit.standard_webhooks import Signer
 from quillpost.kit.times import Clock
-from quillpost.ports import Poster, PostOutcome
+from quillpost.ports.messages import Poster, PostOutcome
 from quillpost.webhooks import fanning, outcomes, service, steps
 from quillpost.webhooks.air import Air, Lane
 from quillpost.webhooks.holding import Holding

@@ -9,7 +9,8 @@ from datetime import datetime
 from itertools import islice
 
 from quillpost.adapters.places.place import Barred, OpenPlace, Place, PlaceDown, TooLarge
-from quillpost.ports import CarrierDown, CarrierReport, FileBarred, FileMissing, SetAside, TooMuch
+from quillpost.ports.carriers import CarrierDown, CarrierReport, FileBarred, SetAside, TooMuch
+from quillpost.ports.files import FileMissing
 
 AT_ONCE = 50
 LARGEST = 100_000_000

@@ -4,7 +4,8 @@ import hashlib
 from collections.abc import Sequence
 from datetime import datetime
 
-from quillpost.ports import CarrierReport, FileMissing, FileStore, SetAside
+from quillpost.ports.carriers import CarrierReport, SetAside
+from quillpost.ports.files import FileMissing, FileStore
 
 AT_ONCE = 50
 """Files of one poll. Others wait for the next, which comes soon."""

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from quillpost.adapters.carrier.journeys import Chances, event, told_after
-from quillpost.ports import CarrierReport, FileStore, SetAside
+from quillpost.ports.carriers import CarrierReport, SetAside
+from quillpost.ports.files import FileStore
 
 MAILBOX = "sandbox/mailbox/"
 AT_ONCE = 20

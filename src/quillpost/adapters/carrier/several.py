@@ -5,7 +5,7 @@ from datetime import datetime
 
 import structlog
 
-from quillpost.ports import CarrierDown, CarrierFeed, CarrierReport, SetAside
+from quillpost.ports.carriers import CarrierDown, CarrierFeed, CarrierReport, SetAside
 
 log = structlog.get_logger(__name__)
 

@@ -17,7 +17,7 @@ from obstore.store import LocalStore, S3Store
 
 from quillpost.kit.disks import sync_folder
 from quillpost.kit.errors import NotReady, Unavailable
-from quillpost.ports import FileMissing, FileStore
+from quillpost.ports.files import FileMissing, FileStore
 
 if TYPE_CHECKING:  # obstore has these types for checkers alone
     from obstore import ReadableFile

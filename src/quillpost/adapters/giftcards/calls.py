@@ -21,7 +21,7 @@ from quillpost.adapters.http.guard import OutboundGuard
 from quillpost.kit import exact_json
 from quillpost.kit.errors import NotReady
 from quillpost.kit.hosts import is_this_machine
-from quillpost.ports import CardAsked, GiftCard, IssuerDown, NoCard
+from quillpost.ports.giftcards import CardAsked, GiftCard, IssuerDown, NoCard
 from quillpost.pricing.rules import dollars
 
 log = structlog.get_logger(__name__)

@@ -12,7 +12,7 @@ from quillpost.giftcards.rules import ALPHABET
 from quillpost.giftcards.stocking import GOOD_FOR, next_ids
 from quillpost.kit.sealing import Sealer
 from quillpost.kit.times import Clock
-from quillpost.ports import CardAsked, GiftCard, NoCard
+from quillpost.ports.giftcards import CardAsked, GiftCard, NoCard
 
 # Two that ask for the same card would each take another one: they take turns. So a card that is free stays
 # so, and one that is locked (it is sealed anew, say) is waited for, in the order of the ids.

@@ -26,7 +26,7 @@ from quillpost.adapters.giftcards.calls import (
     text,
 )
 from quillpost.kit.errors import NotReady
-from quillpost.ports import CardAsked, GiftCard, NoCard
+from quillpost.ports.giftcards import CardAsked, GiftCard, NoCard
 
 AT_ONCE = 1
 """They take one request in a second."""

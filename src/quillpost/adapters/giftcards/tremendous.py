@@ -21,7 +21,7 @@ from quillpost.adapters.giftcards.calls import (
     text,
 )
 from quillpost.kit.errors import NotReady
-from quillpost.ports import CardAsked, GiftCard, NoCard
+from quillpost.ports.giftcards import CardAsked, GiftCard, NoCard
 
 AT_ONCE = 4
 """They take ten requests in a second."""

@@ -9,7 +9,7 @@ from aiohttp.abc import AbstractResolver
 
 from quillpost.adapters.http.failures import FAILURES, sentence
 from quillpost.adapters.http.guard import OutboundGuard
-from quillpost.ports import Fetched, FetchFailed
+from quillpost.ports.files import Fetched, FetchFailed
 
 CHUNK = 64 * 1024
 

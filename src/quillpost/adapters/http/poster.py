@@ -10,7 +10,7 @@ from aiohttp.abc import AbstractResolver
 
 from quillpost.adapters.http.failures import FAILURES, sentence
 from quillpost.adapters.http.guard import OutboundGuard
-from quillpost.ports import PostOutcome
+from quillpost.ports.messages import PostOutcome
 
 KEPT_CHARACTERS = 2_000
 KEPT_BYTES = 4 * KEPT_CHARACTERS  # no UTF-8 character is longer

@@ -20,7 +20,7 @@ from quillpost.adapters.http.failures import FAILURES, sentence
 from quillpost.adapters.http.guard import OutboundGuard
 from quillpost.kit import exact_json, standard_webhooks
 from quillpost.kit.errors import NotReady
-from quillpost.ports import Lead, LeadsAsked, LeadsDown, Resident
+from quillpost.ports.leads import Lead, LeadsAsked, LeadsDown, Resident
 
 SETTING = "QUILLPOST_LEADS"
 

@@ -14,7 +14,7 @@ from quillpost.leads.density import Density, density_of
 from quillpost.leads.nearest import Filters, nearest
 from quillpost.leads.rules import FARTHEST_MILES, METRES_A_MILE
 from quillpost.leads.sample import ensure_sample
-from quillpost.ports import Lead, LeadsAsked, Resident
+from quillpost.ports.leads import Lead, LeadsAsked, Resident
 
 KNOWN_FOR = timedelta(minutes=5)
 """How long a count of who lives where is good enough to guess from."""

@@ -4,7 +4,7 @@ import sys
 from contextlib import suppress
 from typing import TextIO
 
-from quillpost.ports import Message
+from quillpost.ports.messages import Message
 
 WIDTH = 72
 

@@ -8,7 +8,7 @@ from email.utils import format_datetime, formataddr
 import idna
 
 from quillpost.adapters.notify.identity import identity
-from quillpost.ports import Message
+from quillpost.ports.messages import Message
 
 # At this width no encoded word is longer than the 75 letters that it may have.
 POLICY = SMTP.clone(max_line_length=76)

@@ -15,7 +15,7 @@ from aiohttp.abc import AbstractResolver
 from quillpost.adapters.http.resolver import PooledResolver
 from quillpost.adapters.notify.mime import mail_of, spelled
 from quillpost.adapters.notify.words import one_line
-from quillpost.ports import Message, NeverTaken, NotifierDown, NotTakenNow
+from quillpost.ports.messages import Message, NeverTaken, NotifierDown, NotTakenNow
 
 GOODBYE_SECONDS = 2
 FOR_GOOD = 500

@@ -12,7 +12,7 @@ from urllib.parse import quote, urlencode
 
 from quillpost.adapters.notify.identity import identity
 from quillpost.adapters.notify.words import one_line
-from quillpost.ports import Message, NeverTaken, NotifierDown, NotTakenNow, Poster, PostOutcome
+from quillpost.ports.messages import Message, NeverTaken, NotifierDown, NotTakenNow, Poster, PostOutcome
 
 SERVICE = "MG"
 """How the id of a messaging service begins, which picks the number that a message comes from."""

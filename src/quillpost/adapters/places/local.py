@@ -12,7 +12,7 @@ from pathlib import Path
 
 from quillpost.adapters.places.place import Barred, PlaceDown, check_path, is_usable, too_large
 from quillpost.kit.disks import sync_folder
-from quillpost.ports import FileMissing
+from quillpost.ports.files import FileMissing
 
 # Never through a link, and never waiting for whoever writes to a pipe: others put files here.
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC

@@ -13,7 +13,7 @@ import paramiko
 from quillpost.adapters.places.place import Barred, OpenPlace, PlaceDown, check_path, is_usable, too_large
 from quillpost.adapters.places.sftp_keys import SftpKeys, known_hosts, private_key
 from quillpost.kit.errors import NotReady
-from quillpost.ports import FileMissing
+from quillpost.ports.files import FileMissing
 
 MISSING = {errno.ENOENT, errno.ENOTDIR}
 NOT_ALLOWED = {errno.EACCES, errno.EPERM}

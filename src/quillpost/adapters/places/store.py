@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from quillpost.adapters.places.place import too_large
-from quillpost.ports import FileStore
+from quillpost.ports.files import FileStore
 
 
 class StorePlace:

@@ -9,7 +9,8 @@ from quillpost.adapters.printing.folder import FolderPartner
 from quillpost.adapters.printing.hot_folder import HotFolder
 from quillpost.adapters.printing.http import HttpPartner
 from quillpost.kit.errors import NotReady
-from quillpost.ports import FileStore, PrintPartner
+from quillpost.ports.files import FileStore
+from quillpost.ports.printing import PrintPartner
 
 SETTING = "QUILLPOST_PRINT_PARTNER"
 EMBEDDED = "folder"

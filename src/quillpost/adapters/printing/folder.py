@@ -9,7 +9,8 @@ from datetime import datetime
 from quillpost.adapters.places.store import StorePlace
 from quillpost.adapters.printing.jobs import TICKET, JobFolders, laid_out
 from quillpost.fulfilment.rules import NOTE_FILE
-from quillpost.ports import FileStore, PrintJob
+from quillpost.ports.files import FileStore
+from quillpost.ports.printing import PrintJob
 
 
 class FolderPartner(JobFolders):

@@ -17,7 +17,8 @@ from datetime import datetime
 from quillpost.adapters.places.place import OpenPlace
 from quillpost.adapters.printing.jobs import JobFolders, laid_out
 from quillpost.adapters.printing.marks import read_object
-from quillpost.ports import FileMissing, PartnerDown, PrintJob
+from quillpost.ports.files import FileMissing
+from quillpost.ports.printing import PartnerDown, PrintJob
 
 WORK = ".quillpost"
 CLAIM_FILE = "claim.json"

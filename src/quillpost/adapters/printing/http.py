@@ -26,7 +26,7 @@ from quillpost.adapters.printing.jobs import TICKET
 from quillpost.adapters.printing.marks import LARGEST_MARK, one_line, read_moment, read_object, read_spoiled
 from quillpost.kit import standard_webhooks
 from quillpost.kit.hosts import is_this_machine
-from quillpost.ports import PartnerDown, PrintJob, PrintProgress
+from quillpost.ports.printing import PartnerDown, PrintJob, PrintProgress
 
 SLOWEST = 100_000
 """Bytes a second that a partner takes at least; a large file has that much more time."""

@@ -12,7 +12,8 @@ from datetime import datetime
 
 from quillpost.adapters.places.place import OpenPlace, Place, PlaceDown, TooLarge
 from quillpost.adapters.printing.marks import LARGEST_MARK, read_moment, read_object, read_spoiled
-from quillpost.ports import FileMissing, PartnerDown, PrintJob, PrintProgress
+from quillpost.ports.files import FileMissing
+from quillpost.ports.printing import PartnerDown, PrintJob, PrintProgress
 
 TICKET = "ticket.json"
 ACKNOWLEDGED, PRINTED, MAILED = "acknowledged.json", "printed.json", "mailed.json"

@@ -6,7 +6,7 @@ from typing import Any
 
 from quillpost.kit import exact_json
 from quillpost.kit.tokens import hide_secrets
-from quillpost.ports import PartnerDown
+from quillpost.ports.printing import PartnerDown
 
 LARGEST_MARK = 2_000_000
 """Bytes: a whole batch spoiled, with a long reason for each piece."""

@@ -7,7 +7,8 @@ from datetime import datetime, timedelta
 from quillpost.adapters.carrier.journeys import PRINTER_FAILURE_NAME, Chances
 from quillpost.adapters.carrier.sandbox import Mailbox
 from quillpost.adapters.printing.folder import FolderPartner
-from quillpost.ports import FileMissing, FileStore, PrintJob, PrintProgress
+from quillpost.ports.files import FileMissing, FileStore
+from quillpost.ports.printing import PrintJob, PrintProgress
 
 PRINTED_AFTER, MAILED_AFTER = 0.1, 0.125
 """Shares of the journey."""

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import orjson
 
-from quillpost.ports import AddressAnswer, Moved, PostalParts, VerifierDown
+from quillpost.ports.addresses import AddressAnswer, Moved, PostalParts, VerifierDown
 from quillpost.postal.states import CODES
 
 LONGEST = 300

@@ -17,7 +17,7 @@ from quillpost.adapters.http.failures import FAILURES, sentence
 from quillpost.adapters.http.guard import OutboundGuard
 from quillpost.adapters.verify.answers import read_answer, read_answers, read_found
 from quillpost.kit.errors import NotReady
-from quillpost.ports import AddressAnswer, AskedAddress, AskedPerson, PostalParts, VerifierDown
+from quillpost.ports.addresses import AddressAnswer, AskedAddress, AskedPerson, PostalParts, VerifierDown
 
 SETTING = "QUILLPOST_VERIFIER"
 LARGEST_ANSWER = 4_000_000

@@ -25,7 +25,7 @@ from quillpost.audience.importing.store import Import
 from quillpost.audience.lists import MailingList, lock_lists, update_list
 from quillpost.database import Database, Tx, search
 from quillpost.kit.times import Clock
-from quillpost.ports import FileMissing, FileStore
+from quillpost.ports.files import FileMissing, FileStore
 
 log = structlog.get_logger(__name__)
 

@@ -19,7 +19,7 @@ from quillpost.audience.lists import REQUESTS_ALONE, MailingList, lock_lists, up
 from quillpost.database import Tx
 from quillpost.kit.errors import Conflict, NotFound, Refused
 from quillpost.kit.times import Clock
-from quillpost.ports import FileStore
+from quillpost.ports.files import FileStore
 
 BUSY = "This list is being filled already: wait until its `processed` is true, or cancel the import."
 SCANS_ALONE = "The service keeps whoever scanned a code on this list: import into a list of your own."

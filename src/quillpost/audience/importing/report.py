@@ -15,7 +15,7 @@ from quillpost.audience.importing.store import Import
 from quillpost.database import Database
 from quillpost.database.import_tables import import_rejects
 from quillpost.kit.errors import Refused
-from quillpost.ports import FileMissing, FileStore
+from quillpost.ports.files import FileMissing, FileStore
 
 AT_ONCE = 5_000
 PIECE = 64 * 1024

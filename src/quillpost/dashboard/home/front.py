@@ -9,7 +9,6 @@ import sqlalchemy as sa
 from fastapi import APIRouter, FastAPI, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from quillpost import pages
 from quillpost.accounts.service import tenant
 from quillpost.api.errors import answer_to
 from quillpost.api.needs import id_in_path
@@ -24,6 +23,7 @@ from quillpost.kit.hosts import is_this_machine
 from quillpost.kit.paging import PageRequest
 from quillpost.orders.happened import read_days
 from quillpost.orders.reading import OrderFilter, list_orders
+from quillpost.pages import render as pages
 from quillpost.parts import Parts
 from quillpost.people.sessions import SignedIn
 from quillpost.reception.live import stream

@@ -6,7 +6,6 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
-from quillpost import pages
 from quillpost.accounts.service import tenant
 from quillpost.api.needs import id_in_path
 from quillpost.audience.importing import intake, report, store
@@ -23,6 +22,7 @@ from quillpost.dashboard.lists.list_pages import (
     reason_in_words,
 )
 from quillpost.kit.errors import Conflict
+from quillpost.pages import render as pages
 from quillpost.parts import Parts
 from quillpost.people.sessions import SignedIn
 from quillpost.reception.forms import PostedForm

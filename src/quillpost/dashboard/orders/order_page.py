@@ -7,7 +7,6 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
-from quillpost import pages
 from quillpost.accounts.service import tenant
 from quillpost.accounts.sub_accounts import read_sub_account
 from quillpost.api.needs import id_in_path
@@ -24,6 +23,7 @@ from quillpost.orders.reading import OrderStep
 from quillpost.orders.records import Order
 from quillpost.orders.rules import ItemStatus, OrderStatus
 from quillpost.orders.sending import NOT_MAILED_TO
+from quillpost.pages import render as pages
 from quillpost.parts import Parts
 from quillpost.people.sessions import SignedIn
 from quillpost.reception.live import stream

@@ -7,7 +7,6 @@ from zoneinfo import ZoneInfo
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
-from quillpost import pages
 from quillpost.accounts.service import tenant
 from quillpost.api.needs import id_in_path
 from quillpost.dashboard.orders import order_words
@@ -20,6 +19,7 @@ from quillpost.orders import reading, store
 from quillpost.orders.records import Item
 from quillpost.orders.rules import ItemStatus
 from quillpost.orders.search import Sought, search
+from quillpost.pages import render as pages
 from quillpost.parts import Parts
 from quillpost.people.sessions import SignedIn
 from quillpost.reception.live import stream

@@ -11,7 +11,7 @@ from quillpost.fulfilment import floor
 from quillpost.fulfilment.floor import HandOvers, Stuck
 from quillpost.parts import Parts
 from quillpost.people.sessions import SignedIn
-from quillpost.ports import CarrierDown, SetAside
+from quillpost.ports.carriers import CarrierDown, SetAside
 from quillpost.reception.visits import Operator, OurParts, is_fragment
 from quillpost.tracking.health import Heard, heard
 

@@ -14,7 +14,7 @@ from quillpost.dashboard.templates import drawing
 from quillpost.database.tables import files
 from quillpost.giftcards.catalogue import find_brands
 from quillpost.kit.errors import NotFound
-from quillpost.ports import FileMissing
+from quillpost.ports.files import FileMissing
 from quillpost.reception.visits import OurParts, Reader
 
 router = APIRouter(include_in_schema=False)
