@@ -13,7 +13,7 @@ PYTEST := $(IN_MEMORY) .venv/bin/pytest --dist worksteal -n $(shell $(PYTHON) -c
 
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
-.PHONY: help setup setup-dev run test test-long fuzz lint format demo gallery wheel bench lock clean
+.PHONY: help setup setup-dev run test test-long fuzz lint format demo gallery wheel bench pin lock clean
 
 help: ## Show what there is
 	@printf 'Quillpost. The commands:\n\n'
@@ -66,6 +66,9 @@ wheel: setup ## Build a wheel that is the whole product into dist/
 bench: setup-dev ## Measure ourselves against peers; ONLY=name for one table
 	@$(PYTHON) tools/bootstrap.py bench
 	@.venv/bin/python -m benchmarks $(ONLY)
+
+pin: setup-dev ## Write down anew what users, clients and operators see, for a change that is meant
+	@$(IN_MEMORY) .venv/bin/python tools/pin_interface.py
 
 lock: setup-dev ## Pin the newest versions of everything that we depend on
 	$(COMPILE) requirements/uv.in -o requirements/uv.txt

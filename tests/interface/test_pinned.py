@@ -1,0 +1,38 @@
+"""What users, clients and operators see is what was written down of it: see `tools/pin_interface.py`."""
+
+from difflib import unified_diff
+from itertools import islice
+
+import pytest
+from fastapi import FastAPI
+from pin_interface import COLLECTORS, PINNED, Service
+
+from quillpost.parts import Parts
+
+MOST_LINES = 40
+
+
+@pytest.fixture
+def service(parts: Parts, conninfo: str, app: FastAPI) -> Service:
+    return Service(parts, conninfo, app)
+
+
+def test_every_pinned_file_is_collected_and_every_collector_has_one() -> None:
+    assert sorted(path.name for path in PINNED.iterdir()) == sorted(COLLECTORS)
+
+
+@pytest.mark.parametrize("name", COLLECTORS)
+def test_what_is_seen_is_as_it_is_pinned(name: str, service: Service) -> None:
+    pinned = (PINNED / name).read_text("utf-8")
+    found = COLLECTORS[name](service)
+    if found != pinned:
+        pytest.fail(told_apart(name, pinned, found), pytrace=False)
+
+
+def told_apart(name: str, pinned: str, found: str) -> str:
+    """The first lines that differ, and what to do about them."""
+    changes = unified_diff(
+        pinned.splitlines(), found.splitlines(), f"pinned/{name}", f"now/{name}", n=1, lineterm=""
+    )
+    shown = "\n".join(islice(changes, MOST_LINES))
+    return f"{name} has changed. If that is meant, `make pin` writes it anew:\n{shown}"
