@@ -17,10 +17,10 @@ from benchmarks.send.bodies import Bodies
 from benchmarks.send.contest import in_turns, milliseconds
 from benchmarks.send.meter import Meter
 from benchmarks.send.service import Service
-from quillpost.accounts.rules import Allowance, Caller
-from quillpost.api.gate import Gate
-from quillpost.database import Database
-from quillpost.kit import tokens
+from quillpost.accounts.models import Allowance, Caller
+from quillpost.core import tokens
+from quillpost.core.database import Database
+from quillpost.web.middleware.auth import Gate
 
 OURS = "our gate"
 AUTHLIB = "Authlib's ResourceProtector, a look-up and a count"

@@ -6,11 +6,12 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from benchmarks.harness import Contest
-from quillpost import wiring
 from quillpost.accounts import service
-from quillpost.cli.ground import upgrade
-from quillpost.database.embedded import EmbeddedPostgres
-from quillpost.kit import tokens
+from quillpost.app import bootstrap
+from quillpost.cli.runtime import upgrade
+from quillpost.core import tokens
+from quillpost.core.database.embedded.server import EmbeddedPostgres
+from quillpost.core.settings import Settings
 
 FIND = sa.text("select account_id, mode, scopes from tokens where digest = :digest")
 COUNT = sa.text("select * from count_call(:key, 60)")
@@ -18,7 +19,7 @@ COUNT = sa.text("select * from count_call(:key, 60)")
 
 def contest(server: EmbeddedPostgres, home: Path) -> Contest:
     upgrade(server.conninfo())
-    parts = wiring.build(wiring.Settings(home=home), server.conninfo())
+    parts = bootstrap.build(Settings(home=home), server.conninfo())
     with parts.db.work() as tx:
         account = service.open_account(tx, email="bench@example.com", name="Bench", now=parts.clock())
         token = service.mint_token(tx, account, mode="test", name="bench", now=parts.clock())

@@ -21,18 +21,19 @@ import psycopg
 import sqlalchemy as sa
 
 from benchmarks.harness import client_sending, machine, save
-from quillpost import wiring
 from quillpost.accounts import service
-from quillpost.cli.ground import upgrade
-from quillpost.database import Tenant
-from quillpost.database.embedded import EmbeddedPostgres
-from quillpost.database.tables import orders
-from quillpost.kit.logs import configure_logs
-from quillpost.kit.paging import PageRequest
-from quillpost.orders.reading import OrderFilter, list_orders
-from quillpost.orders.records import Order
-from quillpost.parts import Parts
-from quillpost.web import create_app
+from quillpost.app import bootstrap
+from quillpost.app.container import Parts
+from quillpost.cli.runtime import upgrade
+from quillpost.core.database import Tenant
+from quillpost.core.database.embedded.server import EmbeddedPostgres
+from quillpost.core.database.tables.base import orders
+from quillpost.core.logging import configure_logs
+from quillpost.core.paging import PageRequest
+from quillpost.core.settings import Settings
+from quillpost.orders.models import Order
+from quillpost.orders.queries import OrderFilter, list_orders
+from quillpost.web.application import create_app
 
 FEW, MANY = 10_000, 1_000_000
 SUB_ACCOUNTS = 10
@@ -83,7 +84,7 @@ def run() -> dict[str, Any]:
     """Both accounts measured in one run; the result is kept with the others."""
     configure_logs(as_json=False, level="warning")
     with new_database() as (home, conninfo):
-        parts = wiring.build(wiring.Settings(home=home, calls_a_minute=100_000_000), conninfo)
+        parts = bootstrap.build(Settings(home=home, calls_a_minute=100_000_000), conninfo)
         with psycopg.connect(conninfo, autocommit=True) as admin:
             few, many = (_fill(parts, admin, how_many) for how_many in (FEW, MANY))
             admin.execute(COUNT)

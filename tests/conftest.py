@@ -23,16 +23,18 @@ from starlette.routing import BaseRoute
 from databases import Databases
 from direct import TestClient
 from makers import Account, Build, Clock, make_account
-from quillpost import footing, web, wiring
-from quillpost.api import description
-from quillpost.cli.ground import upgrade
-from quillpost.composition.hands.collection import Hands
-from quillpost.database.embedded import EmbeddedPostgres
-from quillpost.kit.key_files import KeyFile
-from quillpost.kit.logs import configure_logs
-from quillpost.parts import Parts
-from quillpost.people import passwords
-from quillpost.web import create_app
+from quillpost.accounts.users import passwords
+from quillpost.app import bootstrap, runtime
+from quillpost.app.container import Parts
+from quillpost.cli.runtime import upgrade
+from quillpost.core.database.embedded.server import EmbeddedPostgres
+from quillpost.core.key_files import KeyFile
+from quillpost.core.logging import configure_logs
+from quillpost.core.settings import Settings
+from quillpost.rendering.handwriting.collection import Hands
+from quillpost.web import application
+from quillpost.web.api import openapi
+from quillpost.web.application import create_app
 from rewriting import rewrite_a_share
 
 KEPT = {"QUILLPOST_IMB_CASES", "QUILLPOST_TEST_MOTO"}
@@ -73,7 +75,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def draw_the_description_once() -> None:
     """The applications of all tests have the same routes, and to describe them takes a second."""
-    draw = description.draw
+    draw = openapi.draw
     drawn: dict[tuple[int, ...], dict[str, Any]] = {}
 
     def shared(routes: Sequence[BaseRoute]) -> dict[str, Any]:
@@ -82,7 +84,7 @@ def draw_the_description_once() -> None:
             drawn[key] = draw(routes)
         return copy.deepcopy(drawn[key])
 
-    pytest.MonkeyPatch().setattr(description, "draw", shared)
+    pytest.MonkeyPatch().setattr(openapi, "draw", shared)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -131,15 +133,15 @@ def closed_network() -> Iterator[None]:
 @pytest.fixture(scope="session", autouse=True)
 def hands_read_once() -> Iterator[None]:
     """All tests of a process share the usual hands, as all calls of a service do."""
-    read = wiring.hands
-    usual = read(wiring.Settings())
+    read = bootstrap.hands
+    usual = read(Settings())
 
-    def shared(settings: wiring.Settings) -> Hands:
-        is_usual = settings.font_packages is None and wiring.faces_folder(settings) == FACES
+    def shared(settings: Settings) -> Hands:
+        is_usual = settings.font_packages is None and bootstrap.faces_folder(settings) == FACES
         return usual if is_usual else read(settings)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(wiring, "hands", shared)
+        patch.setattr(bootstrap, "hands", shared)
         yield
 
 
@@ -147,7 +149,7 @@ def hands_read_once() -> Iterator[None]:
 def unhurried() -> Iterator[None]:
     """How many requests are at work at once does not depend on how busy the machine is with other tests."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(web, "ProcessorLoad", lambda: None)
+        patch.setattr(application, "ProcessorLoad", lambda: None)
         yield
 
 
@@ -207,26 +209,26 @@ def clock() -> Clock:
 
 
 @pytest.fixture(scope="session")
-def usual_settings() -> wiring.Settings:
+def usual_settings() -> Settings:
     """Read once: to look for every setting in the environment takes longer than all else that is built."""
-    return wiring.Settings()
+    return Settings()
 
 
 @pytest.fixture
 def build(
-    databases: Databases, conninfo: str, clock: Clock, tmp_path: Path, usual_settings: wiring.Settings
+    databases: Databases, conninfo: str, clock: Clock, tmp_path: Path, usual_settings: Settings
 ) -> Iterator[Build]:
     """Parts with other settings than usual."""
 
     def make(**settings: object) -> Parts:
         chosen = usual_settings.model_copy(update={"home": tmp_path / "home"})
         if settings:
-            chosen = wiring.Settings.model_validate({"home": tmp_path / "home", **settings})
+            chosen = Settings.model_validate({"home": tmp_path / "home", **settings})
         else:  # A start without its key looks whether the database is without secrets, too.
-            KeyFile(footing.key_path(chosen.home)).make()
+            KeyFile(runtime.key_path(chosen.home)).make()
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(footing, "Database", opened)
-            return wiring.build(chosen, conninfo, clock=clock.now)
+            patch.setattr(runtime, "Database", opened)
+            return bootstrap.build(chosen, conninfo, clock=clock.now)
 
     with databases.opened() as opened:
         yield make

@@ -8,8 +8,8 @@ import psycopg
 import sqlalchemy as sa
 from psycopg import sql
 
-from quillpost.database import Database
-from quillpost.database.embedded import EmbeddedPostgres
+from quillpost.core.database import Database
+from quillpost.core.database.embedded.server import EmbeddedPostgres
 
 SHIPPED = ("prices", "address_passes", "giftcard_brands")
 """The tables that a new database has rows in."""

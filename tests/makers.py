@@ -10,13 +10,13 @@ import sqlalchemy as sa
 from httpx2 import Response
 
 from direct import TestClient
-from quillpost import wiring
 from quillpost.accounts import service
+from quillpost.app import tasks as app_tasks
+from quillpost.app.container import Parts
 from quillpost.client.audience import InlineRecipient
-from quillpost.database.engine import Tx
-from quillpost.database.tables import accounts, metadata, sub_accounts
-from quillpost.fulfilment.readiness import WILL_PAUSE
-from quillpost.parts import Parts
+from quillpost.core.database.engine import Tx
+from quillpost.core.database.tables.base import accounts, metadata, sub_accounts
+from quillpost.fulfillment.readiness import WILL_PAUSE
 
 Build = Callable[..., Parts]
 """Makes parts with other settings than usual: the fixture `build`."""
@@ -179,7 +179,7 @@ def carry_on(parts: Parts, clock: Clock, *, seconds: int) -> None:
 
 def do_due_jobs(parts: Parts) -> None:
     """Run every job whose time has come by the test's clock, and those that these book."""
-    tasks = {task.name: task for task in wiring.tasks(parts)}
+    tasks = {task.name: task for task in app_tasks.tasks(parts)}
     while True:
         with parts.db.work() as tx:
             job = tx.execute(

@@ -3,11 +3,12 @@
 from collections.abc import Collection
 from pathlib import Path
 
-from quillpost import wiring
-from quillpost.composition.hands.catalogue import DEFAULT, FURTHER, HELPER, PLAIN, STYLES, Face
-from quillpost.composition.hands.collection import Hands
-from quillpost.composition.hands.sources import FontSources
-from quillpost.composition.hands.takes import recipe_key
+from quillpost.app import bootstrap
+from quillpost.core.settings import Settings
+from quillpost.rendering.handwriting.catalog import DEFAULT, FURTHER, HELPER, PLAIN, STYLES, Face
+from quillpost.rendering.handwriting.collection import Hands
+from quillpost.rendering.handwriting.font_preparation import recipe_key
+from quillpost.rendering.handwriting.sources import FontSources
 
 NO_PACKAGES = Path("/nonexistent")
 PYTHONS_OWN = FontSources(NO_PACKAGES)
@@ -16,7 +17,7 @@ PYTHONS_OWN = FontSources(NO_PACKAGES)
 def hands_in(folder: Path) -> Hands:
     """Those whose fonts come from Python packages, kept in this folder."""
     chosen = {"faces_folder": folder, "font_packages": NO_PACKAGES}
-    return wiring.hands(wiring.Settings.model_validate(chosen))
+    return bootstrap.hands(Settings.model_validate(chosen))
 
 
 def file_of(face: Face, folder: Path) -> Path:
@@ -28,7 +29,7 @@ def file_of(face: Face, folder: Path) -> Path:
 def stock(folder: Path, *, without: Collection[Face]) -> None:
     """Every face but some. The plain one and the first hand are real; the others stand-ins."""
     folder.mkdir(parents=True)
-    kept = wiring.hands(wiring.Settings())
+    kept = bootstrap.hands(Settings())
     for face in (PLAIN, *STYLES, HELPER, *FURTHER):
         if face in without or PYTHONS_OWN.find(face) is None:
             continue

@@ -1,8 +1,8 @@
-"""Draw the map of the States that order pages show: `src/quillpost/pages/assets/states.svg`.
+"""Draw the map of the States that order pages show: `src/quillpost/web/static/states.svg`.
 
 The shapes are those of the npm package us-atlas (ISC License, copyright Mike Bostock), which are the Census
 Bureau's cartographic boundaries, already in the Albers USA projection that
-`quillpost.dashboard.orders.albers` computes. Run it again after a new release of that package:
+`quillpost.web.dashboard.orders.maps` computes. Run it again after a new release of that package:
 
     python tools/draw_states.py
 """
@@ -16,7 +16,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "node_modules" / "us-atlas" / "states-albers-10m.json"
-TARGET = ROOT / "src" / "quillpost" / "pages" / "assets" / "states.svg"
+TARGET = ROOT / "src" / "quillpost" / "web" / "static" / "states.svg"
 
 WIDTH, HEIGHT = 975, 610
 TOLERANCE = 0.45

@@ -13,8 +13,8 @@ from typing import Any
 
 import jsonschema_rs
 
-from quillpost.api import v2
-from quillpost.api.description import draw
+from quillpost.web import api
+from quillpost.web.api.openapi import draw
 
 Json = dict[str, Any]
 
@@ -29,7 +29,7 @@ LONGEST_ID = 40
 
 def description() -> Json:
     """What /openapi.json shows."""
-    return draw(v2.routes)
+    return draw(api.routes)
 
 
 def faults(described: Json) -> Iterator[str]:

@@ -25,18 +25,19 @@ from pinned_words import page_words, sentences
 from typer.main import get_group
 from typer.testing import CliRunner
 
+from quillpost.app.bootstrap import build
+from quillpost.app.container import Parts
+from quillpost.app.tasks import tasks
 from quillpost.cli import app as command_line
-from quillpost.cli.ground import upgrade
-from quillpost.cli.index import everything
-from quillpost.database.embedded import EmbeddedPostgres
-from quillpost.kit.metrics import REGISTRY
-from quillpost.kit.standard_webhooks import sign
-from quillpost.parts import Parts
-from quillpost.settings import Settings
-from quillpost.web import create_app
-from quillpost.webhooks.rules import EVENT_TYPES, body, query
-from quillpost.webhooks.samples import sample
-from quillpost.wiring import build, tasks
+from quillpost.cli.commands import everything
+from quillpost.cli.runtime import upgrade
+from quillpost.client.signatures import sign
+from quillpost.core.database.embedded.server import EmbeddedPostgres
+from quillpost.core.metrics import REGISTRY
+from quillpost.core.settings import Settings
+from quillpost.notifications.webhooks.payloads import sample
+from quillpost.notifications.webhooks.rules import EVENT_TYPES, body, query
+from quillpost.web.application import create_app
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src"

@@ -14,8 +14,8 @@ from typing import Any
 import pikepdf
 from PIL import Image
 
-from quillpost.composition.specimens import Specimen, specimens
-from quillpost.composition.studio import Studio
+from quillpost.rendering.renderer import Studio
+from quillpost.rendering.specimens import Specimen, specimens
 
 MADE_AT = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
 IDENTITY = re.compile(rb"uuid:[0-9a-f-]{36}")

@@ -11,11 +11,11 @@ import zlib
 from importlib import resources
 from pathlib import Path
 
-from quillpost.composition.hands.catalogue import DEFAULT
-from quillpost.composition.hands.sources import SHIPPED, FontSources
-from quillpost.composition.hands.takes import prepare, recipe_key
+from quillpost.rendering.handwriting.catalog import DEFAULT
+from quillpost.rendering.handwriting.font_preparation import prepare, recipe_key
+from quillpost.rendering.handwriting.sources import SHIPPED, FontSources
 
-FOLDER = Path(__file__).resolve().parent.parent / "src" / "quillpost" / "composition" / "hands" / SHIPPED
+FOLDER = Path(__file__).resolve().parent.parent / "src" / "quillpost" / "rendering" / "handwriting" / SHIPPED
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-# `pages/assets.py` and the catalog of handwriting styles name these files too; a test builds a wheel and
+# `web/assets.py` and the catalog of handwriting styles name these files too; a test builds a wheel and
 # looks whether they find all of theirs.
 NEEDED = (
     "package.json",

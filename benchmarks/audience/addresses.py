@@ -8,8 +8,8 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from quillpost.postal.tables import LONE_UNITS, NUMBERED_UNITS, SUFFIXES
-from quillpost.postal.zips import ZipPlace, all_zips, zip_place
+from quillpost.recipients.addresses.cities import ZipPlace, all_zips, zip_place
+from quillpost.recipients.addresses.tables import LONE_UNITS, NUMBERED_UNITS, SUFFIXES
 
 
 class Row(NamedTuple):

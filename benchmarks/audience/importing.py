@@ -26,16 +26,18 @@ from scourgify.exceptions import AddressNormalizationError
 
 from benchmarks.audience.addresses import PARTS, Row, rows
 from benchmarks.audience.standardising import by_library
-from quillpost import wiring
-from quillpost.accounts.rules import Caller
+from quillpost.accounts.models import Caller
 from quillpost.accounts.service import open_account, tenant
-from quillpost.audience import list_keeping
-from quillpost.audience.importing import filling, intake
-from quillpost.cli.ground import upgrade
-from quillpost.database.embedded import EmbeddedPostgres
-from quillpost.parts import Parts
-from quillpost.postal.judging import HOME, judge
-from quillpost.postal.lines import taken_apart
+from quillpost.app import bootstrap
+from quillpost.app.container import Parts
+from quillpost.cli.runtime import upgrade
+from quillpost.core.database.embedded.server import EmbeddedPostgres
+from quillpost.core.settings import Settings
+from quillpost.recipients.addresses.parser import taken_apart
+from quillpost.recipients.addresses.service import HOME, judge
+from quillpost.recipients.imports import service as import_service
+from quillpost.recipients.imports import tasks as import_tasks
+from quillpost.recipients.lists import service as list_service
 
 ROWS = int(os.environ.get("QUILLPOST_BENCH_ROWS", "200000"))
 ROUNDS = 3
@@ -133,15 +135,15 @@ def imported_a_second(ground: Ground, kind: str, count: int, *, seed: int) -> fl
     parts, who = ground.parts, ground.who
     values = {"description": kind, "type": "manual", "is_suppression_list": False}
     with parts.db.transaction(tenant(who)) as tx:
-        into = list_keeping.make_list(tx, who, parts.sealer, values, now=parts.clock())
+        into = list_service.make_list(tx, who, parts.sealer, values, now=parts.clock())
     with tempfile.TemporaryFile() as file:
         write_file(file, kind, rows(count, seed))
-        looked = intake.look(file, name="people.csv", mapping=None, has_header=True)
-        key = intake.keep(parts.shelf.store, looked, now=parts.clock())
+        looked = import_service.look(file, name="people.csv", mapping=None, has_header=True)
+        key = import_service.keep(parts.shelf.store, looked, now=parts.clock())
         started = time.perf_counter()
         with parts.db.transaction(tenant(who)) as tx:
-            made = intake.place(tx, into.id, looked, key, clock=parts.clock, booked=False)
-        filling.fill(filling.Means(parts.db, parts.shelf.store, parts.clock), made.id)
+            made = import_service.place(tx, into.id, looked, key, clock=parts.clock, booked=False)
+        import_tasks.fill(import_tasks.Means(parts.db, parts.shelf.store, parts.clock), made.id)
     return count / (time.perf_counter() - started)
 
 
@@ -237,7 +239,7 @@ def _opened() -> Iterator[Ground]:
             admin.execute("create database bench")
         conninfo = server.conninfo("bench")
         upgrade(conninfo)
-        parts = wiring.build(wiring.Settings.model_validate({"home": home / "home"}), conninfo)
+        parts = bootstrap.build(Settings.model_validate({"home": home / "home"}), conninfo)
         with parts.db.work() as tx:
             account = open_account(tx, email=OWNER, name="Owner", now=parts.clock())
         try:

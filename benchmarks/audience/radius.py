@@ -18,12 +18,11 @@ from typing import Any
 import numpy as np
 import psycopg
 
-from quillpost.cli.ground import upgrade
-from quillpost.database import Database, Tx, driver
-from quillpost.database.embedded import EmbeddedPostgres
-from quillpost.leads.density import density_of
-from quillpost.leads.grid import Floats, Whole, cells_of, cells_within, distances
-from quillpost.leads.nearest import Filters, nearest, read_cells
+from quillpost.cli.runtime import upgrade
+from quillpost.core.database import Database, Tx, driver
+from quillpost.core.database.embedded.server import EmbeddedPostgres
+from quillpost.recipients.leads.queries import Filters, density_of, nearest, read_cells
+from quillpost.recipients.leads.rules import Floats, Whole, cells_of, cells_within, distances
 
 POINTS = int(os.environ.get("QUILLPOST_BENCH_POINTS", "5000000"))
 CENTRES = 200

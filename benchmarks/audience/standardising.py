@@ -16,9 +16,9 @@ from scourgify import normalize_address_record
 from scourgify.exceptions import AddressNormalizationError
 
 from benchmarks.audience.addresses import Row, sample
-from quillpost.postal.cities import town_key
-from quillpost.postal.judging import HOME, judge
-from quillpost.postal.tables import SUFFIXES, UNITS
+from quillpost.recipients.addresses.cities import town_key
+from quillpost.recipients.addresses.service import HOME, judge
+from quillpost.recipients.addresses.tables import SUFFIXES, UNITS
 
 Parts = dict[str, str | None]
 Answer = tuple[str, str, str, str]

@@ -11,17 +11,17 @@ import segno
 
 from benchmarks.compose import sheet
 from benchmarks.compose.recipients import MESSAGE, Recipient, recipient
-from quillpost.adapters.files.faces import FaceFolder
-from quillpost.composition.content import Addressee, Copy, Design, ReturnAddress, Sender
-from quillpost.composition.geometry import BAR_PITCH, BAR_WIDTH, Box
-from quillpost.composition.hands.collection import Hands
-from quillpost.composition.hands.sources import FontSources
-from quillpost.composition.marks import barcode
-from quillpost.composition.pages.templates import shipped_pieces
-from quillpost.composition.pdf.png import Pixels, encode_png, grey_where_it_is
-from quillpost.composition.pdf.writer import deflate
-from quillpost.composition.studio import Studio
-from quillpost.creative.sandbox import LimitedSandbox
+from quillpost.integrations.storage.fonts import FaceFolder
+from quillpost.rendering.codes import barcode
+from quillpost.rendering.decoder.sandbox import LimitedSandbox
+from quillpost.rendering.geometry import BAR_PITCH, BAR_WIDTH, Box
+from quillpost.rendering.handwriting.collection import Hands
+from quillpost.rendering.handwriting.sources import FontSources
+from quillpost.rendering.layout.templates import shipped_pieces
+from quillpost.rendering.models import Addressee, Copy, Design, ReturnAddress, Sender
+from quillpost.rendering.pdf.png import Pixels, encode_png, grey_where_it_is
+from quillpost.rendering.pdf.writer import deflate
+from quillpost.rendering.renderer import Studio
 
 PIECE = "postcard-4x6"
 PIECES_A_FILE = 5_000

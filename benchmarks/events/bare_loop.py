@@ -15,7 +15,7 @@ from pathlib import Path
 
 import aiohttp
 
-from quillpost.kit import standard_webhooks
+from quillpost.client import signatures
 
 
 async def main(file: Path, at_once: int) -> None:
@@ -27,9 +27,7 @@ async def main(file: Path, at_once: int) -> None:
             while left:
                 url, secret, event_id, words = left.popleft()
                 body = words.encode()
-                headers = standard_webhooks.sign(
-                    [secret], message_id=event_id, at=datetime.now(UTC), body=body
-                )
+                headers = signatures.sign([secret], message_id=event_id, at=datetime.now(UTC), body=body)
                 headers["content-type"] = "application/json"
                 async with session.post(url, headers=headers, data=body, allow_redirects=False) as answer:
                     await answer.read()

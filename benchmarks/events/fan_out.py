@@ -6,8 +6,8 @@ from typing import Any
 
 from benchmarks.events.ground import subscribe
 from benchmarks.fulfil.office import Office
-from quillpost.webhooks import fanning
-from quillpost.webhooks.pump import FACTS_AT_ONCE
+from quillpost.notifications.webhooks import fan_out
+from quillpost.notifications.webhooks.dispatcher import FACTS_AT_ONCE
 
 _HAPPEN = """
     insert into facts (account_id, mode, kind, order_id, item_id, order_status, previous, current, at)
@@ -59,5 +59,5 @@ def _ours(office: Office) -> None:
     """As the pump does it, a transaction for each of some thousand facts."""
     while True:
         with office.parts.db.work() as tx:
-            if not fanning.fan_out(tx, most=FACTS_AT_ONCE, now=office.parts.clock()):
+            if not fan_out.fan_out(tx, most=FACTS_AT_ONCE, now=office.parts.clock()):
                 return

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from benchmarks.compose.recipients import recipient
 from benchmarks.fulfil.office import Office
-from quillpost.accounts.rules import Caller
+from quillpost.accounts.models import Caller
 from quillpost.accounts.service import tenant
-from quillpost.webhooks import service
+from quillpost.notifications.webhooks import service as webhook_service
 
 ROOT = Path(__file__).parents[2]
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -77,7 +77,9 @@ def subscribe(office: Office, urls: list[str], *, kind: str = "*") -> dict[str, 
     with office.parts.db.transaction(tenant(who)) as tx:
         for url in urls:
             now = office.parts.clock()
-            _, secrets[url] = service.subscribe(tx, who, office.parts.sealer, url=url, type=kind, now=now)
+            _, secrets[url] = webhook_service.subscribe(
+                tx, who, office.parts.sealer, url=url, type=kind, now=now
+            )
     return secrets
 
 

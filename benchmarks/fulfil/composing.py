@@ -6,10 +6,10 @@ from statistics import median
 from typing import Any
 
 from benchmarks.fulfil.office import Office
-from quillpost import jobs
-from quillpost.fulfilment.rules import BATCH_SIZE
-from quillpost.fulfilment.steps import COMPOSE, book
-from quillpost.orders.service import SWEEP
+from quillpost.core import jobs
+from quillpost.fulfillment.models import COMPOSE, book
+from quillpost.fulfillment.rules import BATCH_SIZE
+from quillpost.orders.create import SWEEP
 
 BATCHES = 4
 _WORK = ("work", "--queues", "compose", "--concurrency", "1")

@@ -6,8 +6,8 @@ from typing import Any
 from uuid import uuid4
 
 from benchmarks.fulfil.office import Office
-from quillpost.orders.listed import PERSON_COLUMNS
-from quillpost.orders.materialising import MATERIALISE
+from quillpost.orders.audience import PERSON_COLUMNS
+from quillpost.orders.materialization import MATERIALISE
 
 _PEOPLE = ", ".join(name for name in PERSON_COLUMNS)
 

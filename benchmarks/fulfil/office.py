@@ -19,12 +19,13 @@ from typing import Any
 import psycopg
 
 from benchmarks.fulfil.memory import Watch
-from quillpost import wiring
 from quillpost.accounts import service as accounts
-from quillpost.cli.ground import upgrade
-from quillpost.composition.hands.catalogue import DEFAULT
-from quillpost.database.embedded import EmbeddedPostgres
-from quillpost.kit.logs import configure_logs
+from quillpost.app import bootstrap
+from quillpost.cli.runtime import upgrade
+from quillpost.core.database.embedded.server import EmbeddedPostgres
+from quillpost.core.logging import configure_logs
+from quillpost.core.settings import Settings
+from quillpost.rendering.handwriting.catalog import DEFAULT
 
 # Prepared hands are kept where the tests keep theirs.
 _FACES = Path(__file__).parents[2] / ".tools" / "faces"
@@ -52,8 +53,8 @@ class Office:
     def __init__(self, home: Path, conninfo: str, watch: Watch) -> None:
         self.home, self.conninfo, self.watch = home, conninfo, watch
         self.admin = psycopg.connect(conninfo, autocommit=True)
-        self.settings = wiring.Settings(home=home, faces_folder=_FACES, calls_a_minute=_ENDLESS)
-        self.parts = wiring.build(self.settings, conninfo)
+        self.settings = Settings(home=home, faces_folder=_FACES, calls_a_minute=_ENDLESS)
+        self.parts = bootstrap.build(self.settings, conninfo)
         self.parts.studio.hands.hand(DEFAULT.number)
         with self.parts.db.work() as tx:
             now = self.parts.clock()

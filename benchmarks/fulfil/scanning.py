@@ -8,7 +8,7 @@ from statistics import median
 from typing import Any
 
 from benchmarks.fulfil.office import Office
-from quillpost.tracking.service import take_in
+from quillpost.fulfillment.tracking.service import take_in
 
 # Pieces that nobody has scanned yet, of one order; from here on they count as handed over and printed.
 _PRINT = """

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from benchmarks.harness import machine
 from benchmarks.overload.service import Service, running
-from quillpost.kit import tokens
+from quillpost.core import tokens
 
 WANTED: Final = 3
 ROUNDS: Final = 3

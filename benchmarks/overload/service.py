@@ -18,10 +18,11 @@ from itertools import product
 from pathlib import Path
 
 from benchmarks.overload.flood import send_of
-from quillpost import wiring
 from quillpost.accounts import service as accounts
-from quillpost.cli.ground import upgrade
-from quillpost.database.embedded import EmbeddedPostgres
+from quillpost.app import bootstrap
+from quillpost.cli.runtime import upgrade
+from quillpost.core.database.embedded.server import EmbeddedPostgres
+from quillpost.core.settings import Settings
 
 _FACES = Path(__file__).parents[2] / ".tools" / "faces"
 _PATIENCE = 90.0
@@ -57,7 +58,7 @@ def running(workers: int) -> Iterator[Service]:
 
 
 def _open_accounts(home: Path, conninfo: str) -> list[str]:
-    parts = wiring.build(wiring.Settings(home=home, faces_folder=_FACES), conninfo)
+    parts = bootstrap.build(Settings(home=home, faces_folder=_FACES), conninfo)
     tokens = []
     for name in ("flooding", "good"):
         with parts.db.work() as tx:

@@ -10,11 +10,11 @@ from benchmarks.harness import client_sending, machine, save
 from benchmarks.pages import typing
 from benchmarks.pages.ground import Ground, fill, sign_in
 from benchmarks.paging import Meter, new_database
-from quillpost import wiring
-from quillpost.kit.logs import configure_logs
-from quillpost.parts import Parts
-from quillpost.reception.cookies import SESSION
-from quillpost.web import create_app
+from quillpost.app import bootstrap
+from quillpost.app.container import Parts
+from quillpost.core.logging import configure_logs
+from quillpost.web.application import create_app
+from quillpost.web.cookies import SESSION
 
 WANTED = 10
 BARE = "/sign-in/confirm"
@@ -25,7 +25,7 @@ def run() -> dict[str, Any]:
     """All pages measured in one run; the result is kept with the others."""
     configure_logs(as_json=False, level="warning")
     with new_database() as (home, conninfo):
-        parts = wiring.build(typing.settings(home), conninfo)
+        parts = bootstrap.build(typing.settings(home), conninfo)
         with psycopg.connect(conninfo, autocommit=True) as admin:
             ground = fill(parts, admin)
             cookie = sign_in(parts, ground.account_id)

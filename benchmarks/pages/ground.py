@@ -6,9 +6,9 @@ import psycopg
 import sqlalchemy as sa
 
 from quillpost.accounts import service
-from quillpost.database.people_tables import memberships, people
-from quillpost.parts import Parts
-from quillpost.people.sessions import open_session
+from quillpost.accounts.users.sessions import open_session
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.users import memberships, people
 
 ITEMS, PEOPLE, SMALL_ORDERS, EACH = 1_000_000, 1_000_000, 100_000, 5
 LARGE = ITEMS - SMALL_ORDERS * EACH

@@ -25,18 +25,19 @@ from starlette.types import ASGIApp
 from benchmarks.harness import RESULTS, save
 from benchmarks.pages.ground import sign_in
 from benchmarks.paging import new_database
-from quillpost import wiring
 from quillpost.accounts import service
-from quillpost.accounts.rules import Caller
-from quillpost.api.v2.send import OFFERS
-from quillpost.api.v2.sending import draft_of
+from quillpost.accounts.models import Caller
+from quillpost.app import bootstrap
+from quillpost.app.container import Parts
 from quillpost.cli.protocol import QuillpostProtocol
-from quillpost.composition.hands.catalogue import DEFAULT
-from quillpost.kit.logs import configure_logs
-from quillpost.orders.previewing import posed
-from quillpost.parts import Parts
-from quillpost.reception.cookies import SESSION
-from quillpost.web import create_app
+from quillpost.core.logging import configure_logs
+from quillpost.core.settings import Settings
+from quillpost.orders.previews import posed
+from quillpost.rendering.handwriting.catalog import DEFAULT
+from quillpost.web.api.send.endpoints import OFFERS
+from quillpost.web.api.send.service import draft_of
+from quillpost.web.application import create_app
+from quillpost.web.cookies import SESSION
 
 WANTED = 0.5
 ROUNDS, WARM_UP = 15, 3
@@ -72,9 +73,9 @@ _PASTE = """(field, text) => {
 """To have Playwright type so much takes minutes."""
 
 
-def settings(home: Path) -> wiring.Settings:
+def settings(home: Path) -> Settings:
     """With hands that are prepared already, and a picture on this machine."""
-    return wiring.Settings(home=home, faces_folder=_FACES, allow_private_urls=True, calls_a_minute=10**9)
+    return Settings(home=home, faces_folder=_FACES, allow_private_urls=True, calls_a_minute=10**9)
 
 
 def measure(parts: Parts, account_id: int, cookie: str) -> dict[str, Any]:
@@ -209,7 +210,7 @@ def _picture_server() -> Iterator[str]:
 def main() -> None:
     configure_logs(as_json=False, level="warning")
     with new_database() as (home, conninfo):
-        parts = wiring.build(settings(home), conninfo)
+        parts = bootstrap.build(settings(home), conninfo)
         with parts.db.work() as tx:
             account_id = service.open_account(tx, email="bench@example.com", name="Bench", now=parts.clock())
         typing = measure(parts, account_id, sign_in(parts, account_id))

@@ -10,11 +10,11 @@ from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
 from benchmarks.send.service import Service
-from quillpost.accounts.rules import Caller
+from quillpost.accounts.models import Caller
 from quillpost.accounts.service import tenant
-from quillpost.api.needs import Parts, caller_of
-from quillpost.database.engine import driver
-from quillpost.orders.store import new_short_code
+from quillpost.core.database.engine import driver
+from quillpost.orders.items import new_short_code
+from quillpost.web.api.dependencies import Services, caller_of
 
 PATH = "/bench/bare"
 
@@ -91,7 +91,7 @@ class Twin:
 def open_bare_endpoint(service: Service, twin: Twin) -> None:
     """Behind the same gate, as a plain function in the same threads, in one tenant's transaction."""
 
-    def bare(who: Annotated[Caller, Depends(caller_of)], parts: Parts) -> Response:
+    def bare(who: Annotated[Caller, Depends(caller_of)], parts: Services) -> Response:
         with parts.db.transaction(tenant(who)) as tx:
             twin.write(driver(tx))
         return Response(b'{"message":"success"}', media_type="application/json")

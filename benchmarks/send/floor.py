@@ -10,8 +10,8 @@ from pydantic import TypeAdapter
 from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 
 from benchmarks.send.service import Service
-from quillpost.audience.rules import examine
-from quillpost.composition.content import BALLPOINTS, Addressee, Design
+from quillpost.recipients.rules import examine
+from quillpost.rendering.models import BALLPOINTS, Addressee, Design
 
 
 class _Recipient(TypedDict):

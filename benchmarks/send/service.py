@@ -10,14 +10,15 @@ from fastapi import FastAPI
 from starlette.types import Message
 
 from benchmarks.harness import client_sending
-from quillpost import wiring
 from quillpost.accounts import service as accounts
-from quillpost.cli.ground import upgrade
-from quillpost.composition.hands.catalogue import DEFAULT
-from quillpost.database.embedded import EmbeddedPostgres
-from quillpost.kit.logs import configure_logs
-from quillpost.parts import Parts
-from quillpost.web import create_app
+from quillpost.app import bootstrap
+from quillpost.app.container import Parts
+from quillpost.cli.runtime import upgrade
+from quillpost.core.database.embedded.server import EmbeddedPostgres
+from quillpost.core.logging import configure_logs
+from quillpost.core.settings import Settings
+from quillpost.rendering.handwriting.catalog import DEFAULT
+from quillpost.web.application import create_app
 
 JSON = "application/json"
 
@@ -42,9 +43,9 @@ class Service:
         self.conninfo = self._server.conninfo()
         upgrade(self.conninfo)
         configure_logs(as_json=True, level="warning")
-        settings = wiring.Settings(home=home, faces_folder=_FACES, calls_a_minute=_ENDLESS)
+        settings = Settings(home=home, faces_folder=_FACES, calls_a_minute=_ENDLESS)
         self._now = datetime.now(UTC)
-        self.parts: Parts = wiring.build(settings, self.conninfo, clock=lambda: self._now)
+        self.parts: Parts = bootstrap.build(settings, self.conninfo, clock=lambda: self._now)
         self.parts.studio.hands.hand(DEFAULT.number)
         self.app: FastAPI = create_app(self.parts)
         self._token = self._open_account()

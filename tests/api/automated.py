@@ -8,10 +8,10 @@ from httpx2 import Response
 from scanned import come, count
 
 from makers import Account, Clock
-from quillpost import wiring
-from quillpost.database.event_tables import automation_sent, automations
-from quillpost.parts import Parts
-from quillpost.scans.rules import Kind
+from quillpost.app import tasks as app_tasks
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.notifications import automation_sent, automations
+from quillpost.fulfillment.qr_scans.rules import Kind
 
 SEND: dict[str, Any] = {"piece": "postcard", "message": "Hi %FIRST_NAME|friend%, welcome!"}
 
@@ -84,7 +84,7 @@ class Automator:
 
 def run(parts: Parts, *names: str) -> None:
     """Periodic tasks, once each, as a worker runs them."""
-    tasks = {task.name: task for task in wiring.tasks(parts)}
+    tasks = {task.name: task for task in app_tasks.tasks(parts)}
     for name in names:
         tasks[name].run()
 

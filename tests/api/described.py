@@ -19,14 +19,14 @@ from shared_service import shared_account
 from watching import Watch
 
 from makers import Account, make_live
-from quillpost.api import v2
-from quillpost.api.description import draw
-from quillpost.database.embedded import EmbeddedPostgres
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.core.database.embedded.server import EmbeddedPostgres
+from quillpost.web import api
+from quillpost.web.api.openapi import draw
 
 Json = dict[str, Any]
 
-DESCRIPTION = draw(v2.routes)
+DESCRIPTION = draw(api.routes)
 SCHEMAS: Json = DESCRIPTION["components"]["schemas"]
 JSON = "application/json"
 FIELD = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*|metadata\[.*", re.DOTALL)

@@ -10,8 +10,9 @@ from threading import Condition, Thread
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from quillpost import wiring
-from quillpost.parts import Parts
+from quillpost.app import bootstrap
+from quillpost.app.container import Parts
+from quillpost.core.settings import Settings
 
 PATIENCE_SECONDS = 60
 """Only a test that fails waits so long."""
@@ -113,14 +114,14 @@ class EventSink:
 def telling(parts: Parts) -> Iterator[None]:
     """Meanwhile the engine runs, over real sockets."""
     stop, started = asyncio.Event(), Condition()
-    settings = wiring.Settings.model_validate({"allow_private_urls": True})
+    settings = Settings.model_validate({"allow_private_urls": True})
     loops: list[asyncio.AbstractEventLoop] = []
 
     async def run() -> None:
         with started:
             loops.append(asyncio.get_running_loop())
             started.notify()
-        await wiring.pump(settings, parts).run(stop)
+        await bootstrap.pump(settings, parts).run(stop)
 
     thread = Thread(target=asyncio.run, args=(run(),))
     thread.start()

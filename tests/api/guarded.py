@@ -2,11 +2,10 @@
 
 from starlette.types import ASGIApp
 
-from quillpost.api.admission import Admission
-from quillpost.api.gate import Gate
-from quillpost.api.identities import Identities
-from quillpost.api.load_shedder import LoadShedder
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.web.middleware.admission import Admission
+from quillpost.web.middleware.auth import Gate, Identities
+from quillpost.web.middleware.load_shedding import LoadShedder
 
 
 def guarded(app: ASGIApp, parts: Parts, admission: Admission | None = None) -> LoadShedder:

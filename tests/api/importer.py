@@ -8,16 +8,16 @@ from typing import Any
 from httpx2 import Response
 from list_keeper import Lister
 
-from quillpost.audience.importing import filling
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.recipients.imports import tasks as import_tasks
 
 HEAD = "Name,Street,City,State,Zip\n"
 JANE = "Jane Doe,12 Main St,Austin,TX,78701\n"
 JOHN = "John Roe,14 Main St,Austin,TX,78701\n"
 
 
-def means(parts: Parts) -> filling.Means:
-    return filling.Means(parts.db, parts.shelf.store, parts.clock)
+def means(parts: Parts) -> import_tasks.Means:
+    return import_tasks.Means(parts.db, parts.shelf.store, parts.clock)
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Importer:
 
     def fill(self, import_id: int) -> dict[str, Any]:
         """The import, after its job has run."""
-        filling.fill(means(self.parts), import_id)
+        import_tasks.fill(means(self.parts), import_id)
         return self.read(import_id)
 
     def run(self, list_id: int, data: str | bytes, **how: Any) -> dict[str, Any]:

@@ -8,9 +8,9 @@ import sqlalchemy as sa
 from httpx2 import Response
 
 from makers import Account, make_live, person
-from quillpost.database.event_tables import webhooks
-from quillpost.database.tables import orders
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import orders
+from quillpost.core.database.tables.notifications import webhooks
 
 TAKEN = "This address is already on this mailing list."
 NO_LIST = "Mailing List Does Not Exist"

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from quillpost.database.lead_tables import lead_purchases, lead_sources, leads
-from quillpost.leads.loading import load_rows
-from quillpost.leads.reading import Row
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.leads import lead_purchases, lead_sources, leads
+from quillpost.recipients.leads.files import Row
+from quillpost.recipients.leads.imports import load_rows
 
 CENTRE = "100 Sample Oak St, Austin, TX 78701"
 TABLES = leads, lead_sources, lead_purchases

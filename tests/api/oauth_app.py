@@ -14,11 +14,11 @@ from signed_in import Browser, browser_of, make_person
 
 from direct import TestClient
 from makers import Account
-from quillpost.accounts import clients
-from quillpost.accounts.audit import Actor
-from quillpost.accounts.clients import Client, Registration
-from quillpost.database import Tenant
-from quillpost.parts import Parts
+from quillpost.accounts.audit.service import Actor
+from quillpost.accounts.oauth import clients
+from quillpost.accounts.oauth.clients import Client, Registration
+from quillpost.app.container import Parts
+from quillpost.core.database import Tenant
 
 BACK = "https://app.example/back"
 STATE = "a state/with +odd&letters=é"

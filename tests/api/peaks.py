@@ -7,8 +7,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from quillpost.creative.decoder import SPARES
-from quillpost.creative.limited import NURSERY
+from quillpost.rendering.decoder.pool import NURSERY
+from quillpost.rendering.decoder.process import SPARES
 
 _SELF = Path("/proc/self")
 A_MOMENT = 20.0

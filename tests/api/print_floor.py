@@ -5,8 +5,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from makers import Account, Clock, carry_on, people
-from quillpost.database.press_tables import batches
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.print_room import batches
 
 HOME = {
     "return_name": "Dana", "return_address": "1 Elm St", "return_city": "Austin", "return_state": "TX",

@@ -8,11 +8,11 @@ from signed_in import Browser, browser_of, make_person
 
 from direct import TestClient
 from makers import CHANGES_WITH_EVERY_CALL, make_account, make_sub_account
-from quillpost.database.people_tables import people
-from quillpost.database.tables import metadata
-from quillpost.parts import Parts
-from quillpost.people.sessions import open_session
-from quillpost.reception.cookies import SESSION
+from quillpost.accounts.users.sessions import open_session
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import metadata
+from quillpost.core.database.tables.users import people
+from quillpost.web.cookies import SESSION
 
 OWNER, MEMBER, LIMITED, STRANGER = (
     "dana@example.com", "finn@example.com", "lou@example.com", "sam@example.org",

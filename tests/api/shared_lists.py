@@ -7,8 +7,8 @@ from pathlib import Path
 from list_keeper import Lister
 from shared_service import shared_account
 
-from quillpost.database.embedded import EmbeddedPostgres
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.core.database.embedded.server import EmbeddedPostgres
 
 
 @contextmanager

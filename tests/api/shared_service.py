@@ -8,10 +8,11 @@ import psycopg
 
 from direct import TestClient
 from makers import Account, Clock, make_account
-from quillpost import wiring
-from quillpost.database.embedded import EmbeddedPostgres
-from quillpost.parts import Parts
-from quillpost.web import create_app
+from quillpost.app import bootstrap
+from quillpost.app.container import Parts
+from quillpost.core.database.embedded.server import EmbeddedPostgres
+from quillpost.core.settings import Settings
+from quillpost.web.application import create_app
 
 
 @contextmanager
@@ -19,8 +20,8 @@ def shared_service(postgres: EmbeddedPostgres, template: str, home: Path) -> Ite
     name = f"shared_{home.parent.name}_{home.name}".replace("-", "_").lower()
     with psycopg.connect(postgres.conninfo("postgres"), autocommit=True) as admin:
         admin.execute(f'create database "{name}" template {template} strategy file_copy')
-        settings = wiring.Settings.model_validate({"home": home, "calls_a_minute": 1_000_000})
-        parts = wiring.build(settings, postgres.conninfo(name), clock=Clock().now)
+        settings = Settings.model_validate({"home": home, "calls_a_minute": 1_000_000})
+        parts = bootstrap.build(settings, postgres.conninfo(name), clock=Clock().now)
         yield parts
         parts.db.close()
         admin.execute(f'drop database "{name}" with (force)')

@@ -11,12 +11,12 @@ import sqlalchemy as sa
 from httpx2 import Response
 
 from direct import TestClient
-from quillpost.accounts.audit import Actor
-from quillpost.accounts.rules import Role
-from quillpost.database.people_tables import memberships, people
-from quillpost.parts import Parts
-from quillpost.people import second_factor
-from quillpost.reception.once import new_key
+from quillpost.accounts.audit.service import Actor
+from quillpost.accounts.models import Role
+from quillpost.accounts.users import second_factor
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.users import memberships, people
+from quillpost.web.csrf import new_key
 
 PASSWORD = "plum orchard weather vane"
 ACCEPTS = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"

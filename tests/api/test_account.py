@@ -10,8 +10,8 @@ from tenant_rows import insert_least
 
 from makers import Account, make_account, make_sub_account, make_teammate
 from quillpost.accounts import service
-from quillpost.database.tables import accounts, ledger_moves, orders
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import accounts, ledger_moves, orders
 
 IN_APRIL, IN_MAY = datetime(2026, 4, 30, 23, 59, 59, tzinfo=UTC), datetime(2026, 5, 1, tzinfo=UTC)
 NOTHING = {"month": "2026-05", "orders": 0, "pieces": 0, "spent": 0}

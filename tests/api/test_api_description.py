@@ -14,7 +14,7 @@ from httpx2 import Response
 
 from direct import TestClient
 from makers import Account, Clock, carry_on, make_sub_account, people, person
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
 
 TOOL = Path(__file__).parents[2] / "tools" / "lint_openapi.py"
 

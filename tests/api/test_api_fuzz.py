@@ -16,7 +16,7 @@ from described import JSON, MAKERS, OPERATIONS, Operation, World, described_worl
 from schemathesis.engine import Status, events, from_schema
 
 from makers import make_account
-from quillpost.database.embedded import EmbeddedPostgres
+from quillpost.core.database.embedded.server import EmbeddedPostgres
 
 pytestmark = pytest.mark.costly
 

@@ -15,14 +15,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from traces import FORM, JSON, logged, traces
 
 from makers import Account, Build, Clock, carry_on, person
-from quillpost.api import arrival
-from quillpost.api.admission import PLACES, Admission
-from quillpost.api.answers import header_text
-from quillpost.database.tables import idempotency_keys
-from quillpost.kit.metrics import REGISTRY
-from quillpost.kit.tokens import mint
-from quillpost.parts import Parts
-from quillpost.web import create_app
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import idempotency_keys
+from quillpost.core.metrics import REGISTRY
+from quillpost.core.tokens import mint
+from quillpost.web.api import arrival
+from quillpost.web.api.responses import header_text
+from quillpost.web.application import create_app
+from quillpost.web.middleware.admission import PLACES, Admission
 
 KEY = {"Idempotency-Key": "once"}
 LARGEST = 100_000

@@ -7,7 +7,7 @@ from automated import Automator, birthday, plan, remembered
 from list_keeper import Lister
 
 from makers import Account, Clock
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
 
 WHERE = {"address": "12 Main St", "city": "Austin", "province": "TX", "postal_code": "78701"}
 

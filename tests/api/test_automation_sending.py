@@ -17,13 +17,15 @@ from waiting import wait_until
 
 from direct import TestClient
 from makers import Account, Build, Clock, count_rows, do_due_jobs, make_account, make_live, people, person
-from quillpost import wiring
-from quillpost.automations import due, rules, sending, store
-from quillpost.database.event_tables import automation_due, automations, notices
-from quillpost.orders import sending as placing
-from quillpost.parts import Parts
-from quillpost.pricing import credit
-from quillpost.web import create_app
+from quillpost.accounts.billing import credit
+from quillpost.app import tasks as app_tasks
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.notifications import automation_due, automations, notices
+from quillpost.orders import service as placing
+from quillpost.orders.automations import queries as automation_queries
+from quillpost.orders.automations import rules as automation_rules
+from quillpost.orders.automations import tasks as automation_tasks
+from quillpost.web.application import create_app
 
 CENTS = 109
 HOME = {"return_address": "1 Elm St, Austin, TX 78702"}
@@ -98,9 +100,9 @@ def test_it_tries_more_and_more_rarely_and_then_is_switched_off(paying: Automato
         paying.work_of_sending()
         tried.append(paying.clock.now())
     gaps = [later - earlier for earlier, later in pairwise(tried)]
-    assert gaps[:4] == list(rules.RETRY_AFTER[:4])
-    assert set(gaps[4:-1]) == {rules.RETRY_AFTER[-1]}
-    assert tried[-1] - tried[0] >= rules.GIVE_UP_AFTER
+    assert gaps[:4] == list(automation_rules.RETRY_AFTER[:4])
+    assert set(gaps[4:-1]) == {automation_rules.RETRY_AFTER[-1]}
+    assert tried[-1] - tried[0] >= automation_rules.GIVE_UP_AFTER
     known = paying.read(automation)
     assert (known["enabled"], known["waiting"], known["sent_count"]) == (False, 0, 0)
     assert known["last_error"].endswith("Switched off after 7 days of this: 2 people were not mailed to.")
@@ -213,7 +215,7 @@ def test_a_piece_by_hand_within_36_hours_is_not_repeated(flow: Automator, lists:
 
 
 def means(flow: Automator) -> Any:
-    return wiring.automation_means(flow.parts)
+    return app_tasks.automation_means(flow.parts)
 
 
 def test_two_workers_mail_everyone_once(flow: Automator, lists: Lister) -> None:
@@ -225,7 +227,7 @@ def test_two_workers_mail_everyone_once(flow: Automator, lists: Lister) -> None:
 
     def work(_: int) -> None:
         both.wait()
-        sending.send_due(means(flow))
+        automation_tasks.send_due(means(flow))
 
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(work, range(2)))
@@ -240,16 +242,18 @@ def test_of_two_who_took_the_same_people_one_mails_them(
     visitors = lists.make()
     automation = flow.make(plan(visitors))
     lists.fill(visitors, "1 Main St", "2 Main St")
-    both, place = Barrier(2), sending._place
+    both, place = Barrier(2), automation_tasks._place
 
     def together(*given: Any, **more: Any) -> None:
         both.wait(timeout=30)
         place(*given, **more)
 
-    monkeypatch.setattr(sending, "_place", together)
+    monkeypatch.setattr(automation_tasks, "_place", together)
     found = claimed(flow, automation)
     with ThreadPoolExecutor(2) as pool:
-        done = [pool.submit(sending._serve, means(flow), found, now=flow.clock.now()) for _ in range(2)]
+        done = [
+            pool.submit(automation_tasks._serve, means(flow), found, now=flow.clock.now()) for _ in range(2)
+        ]
         for each in done:
             each.result()
     assert flow.mailed() == [["Jane Doe", "Jane Doe"]]
@@ -257,7 +261,7 @@ def test_of_two_who_took_the_same_people_one_mails_them(
 
 
 def claimed(flow: Automator, automation: int) -> Any:
-    found = sending._claim(means(flow), now=flow.clock.now())
+    found = automation_tasks._claim(means(flow), now=flow.clock.now())
     assert found is not None
     assert found.id == automation
     return found
@@ -279,7 +283,7 @@ def test_what_its_owner_changes_while_it_prepares_holds(
     with monkeypatch.context() as patch:
         patch.setattr(placing, "keep_files", meanwhile)
         found = claimed(flow, automation)
-        sending._serve(means(flow), found, now=flow.clock.now())
+        automation_tasks._serve(means(flow), found, now=flow.clock.now())
     assert flow.orders() == []
     flow.work()
     assert [order["message"] for order in flow.orders()] == (["No!"] if "send" in change else [])
@@ -301,13 +305,13 @@ def test_a_worker_that_dies_before_the_end_has_done_nothing(
     lists.fill(visitors, "1 Main St")
     before = count_rows(flow.parts)
     with monkeypatch.context() as patch:
-        patch.setattr(sending, step, dies_at(step))
+        patch.setattr(automation_tasks, step, dies_at(step))
         with pytest.raises(KeyboardInterrupt):
-            sending.send_due(means(flow))
+            automation_tasks.send_due(means(flow))
     assert count_rows(flow.parts) == before
     flow.work()
     assert flow.orders() == [], "for a while it is still the dead worker's"
-    flow.clock.advance(seconds=rules.LEASE.total_seconds())
+    flow.clock.advance(seconds=automation_rules.LEASE.total_seconds())
     flow.work()
     assert flow.mailed() == [["Jane Doe"]]
     assert flow.read(automation)["waiting"] == 0
@@ -320,15 +324,15 @@ def test_people_come_onto_the_list_while_an_order_is_placed(
     visitors = lists.make()
     automation = flow.make(plan(visitors))
     lists.fill(visitors, "1 Main St")
-    settle = due.settle
+    settle = automation_queries.settle
 
     def meanwhile(*given: Any, **more: Any) -> None:
         assert len(lists.fill(visitors, "2 Main St")) == 1
         settle(*given, **more)
 
     with monkeypatch.context() as patch:
-        patch.setattr(due, "settle", meanwhile)
-        sending._serve(means(flow), claimed(flow, automation), now=flow.clock.now())
+        patch.setattr(automation_queries, "settle", meanwhile)
+        automation_tasks._serve(means(flow), claimed(flow, automation), now=flow.clock.now())
     assert flow.read(automation)["waiting"] == 1
     flow.work()
     assert [len(names) for names in flow.mailed()] == [1, 1]
@@ -341,7 +345,7 @@ def test_a_list_that_is_deleted_meanwhile_waits_for_the_order(flow: Automator, l
     [jane] = lists.fill(visitors, "1 Main St")
     found = claimed(flow, automation)
     lists.delete(f"/recipients/{jane}")
-    sending._serve(means(flow), found, now=flow.clock.now())
+    automation_tasks._serve(means(flow), found, now=flow.clock.now())
     assert (flow.orders(), flow.read(automation)["waiting"]) == ([], 0)
 
 
@@ -352,7 +356,7 @@ def test_a_template_is_not_deleted_while_an_automation_that_names_it_is_made(
         "/message-templates", {"type": "postcard", "name": "Hi", "content": "Hi!", "handwriting_style_id": 1}
     ).json()["id"]
     visitors = lists.make()
-    insert = store.insert_automation
+    insert = automation_queries.insert_automation
     deleted: list[Any] = []
 
     with ThreadPoolExecutor(1) as pool:
@@ -362,7 +366,7 @@ def test_a_template_is_not_deleted_while_an_automation_that_names_it_is_made(
             wait_until(lambda: someone_waits(flow.parts) or deleted[0].done())
             return insert(*given, **more)
 
-        monkeypatch.setattr(store, "insert_automation", meanwhile)
+        monkeypatch.setattr(automation_queries, "insert_automation", meanwhile)
         automation = flow.make(plan(visitors, send=SEND | {"message_template": template}))
         told_ = deleted[0].result().json()["message"]
     assert told_.startswith(f"Automation {automation} ")

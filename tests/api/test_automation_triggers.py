@@ -9,8 +9,8 @@ from list_keeper import Lister
 
 from direct import TestClient
 from makers import Account, Build, Clock, carry_on, make_account, make_live, make_sub_account, person
-from quillpost.parts import Parts
-from quillpost.web import create_app
+from quillpost.app.container import Parts
+from quillpost.web.application import create_app
 
 
 @pytest.fixture

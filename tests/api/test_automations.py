@@ -21,12 +21,12 @@ from makers import (
     make_teammate,
     rows_of_all,
 )
-from quillpost.automations import store
-from quillpost.automations.store import Automation
-from quillpost.database import Tx
-from quillpost.database.tables import mailing_lists
-from quillpost.parts import Parts
-from quillpost.web import create_app
+from quillpost.app.container import Parts
+from quillpost.core.database import Tx
+from quillpost.core.database.tables.base import mailing_lists
+from quillpost.orders.automations import queries as automation_queries
+from quillpost.orders.automations.queries import Automation
+from quillpost.web.application import create_app
 
 LEAVE_OUT = "An automation chooses whom it mails by itself: leave this out."
 
@@ -503,7 +503,7 @@ def test_of_two_changes_at_once_one_is_told_to_try_again(
     flow: Automator, lists: Lister, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     automation = flow.make(plan(lists.make()))
-    read = store.read_automation
+    read = automation_queries.read_automation
 
     def meanwhile(tx: Tx, automation_id: int, *, locked: bool = False) -> Automation:
         if locked:
@@ -511,7 +511,7 @@ def test_of_two_changes_at_once_one_is_told_to_try_again(
             assert flow.put(automation, name="First").status_code == 200
         return read(tx, automation_id, locked=locked)
 
-    monkeypatch.setattr(store, "read_automation", meanwhile)
+    monkeypatch.setattr(automation_queries, "read_automation", meanwhile)
     second = flow.put(automation, name="Second")
     assert (second.status_code, second.headers["Retry-After"]) == (409, "1")
     assert flow.read(automation)["name"] == "First"

@@ -6,10 +6,10 @@ import pytest
 from art_house import ArtHouse
 
 from makers import GIFT, Account, Build, Clock, carry_on, make_sub_account
-from quillpost.database.tables import sub_accounts
-from quillpost.orders.preparing import BLANK
-from quillpost.orders.resolving import BACKGROUNDS
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import sub_accounts
+from quillpost.orders.drafts import BLANK
+from quillpost.orders.request import BACKGROUNDS
 
 WITH_BACKGROUND = ("postcard", "notecard", "magnacard")
 GIFT_SAVED = {"giftcard_brand_code": GIFT["giftcard_brand"], "giftcard_amount": GIFT["giftcard_amount"]}

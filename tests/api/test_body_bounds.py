@@ -13,13 +13,14 @@ from uploads import form_of
 
 from direct import TestClient
 from makers import Account, Build, make_account, people, person
-from quillpost.api import bodies, v2
-from quillpost.api.bodies import Body
-from quillpost.api.route import V2Route
-from quillpost.kit import exact_json
-from quillpost.kit.bounds import MOST_FAULTS
-from quillpost.parts import Parts
-from quillpost.web import create_app
+from quillpost.app.container import Parts
+from quillpost.core import exact_json
+from quillpost.core.body_limits import MOST_FAULTS
+from quillpost.web import api
+from quillpost.web.api import bodies
+from quillpost.web.api.bodies import Body
+from quillpost.web.api.routes import V2Route
+from quillpost.web.application import create_app
 
 PARTS = "multipart/form-data; boundary=x"
 NARROW = {
@@ -145,7 +146,7 @@ def test_recipients_are_counted_before_any_of_them_is_looked_at(
         raise AssertionError("It was validated.")
 
     monkeypatch.setattr(Body, "examined", untouched)
-    monkeypatch.setattr("quillpost.audience.hook_rows.read", untouched)
+    monkeypatch.setattr("quillpost.recipients.webhooks.rules.read", untouched)
     answer = house.call(path, JSON, json.dumps(body).encode())
     assert (answer.status_code, list(answer.json()["errors"])) == (422, ["recipients"])
     assert answer.json()["message"].startswith("At most 5 recipients in one call")
@@ -272,7 +273,7 @@ def test_a_file_of_people_may_be_in_other_letters(house: House) -> None:
 
 
 def all_bodies() -> dict[str, type[Body]]:
-    routes = [route for route in v2.routes if isinstance(route, V2Route)]
+    routes = [route for route in api.routes if isinstance(route, V2Route)]
     found = {body.__name__: body for route in routes if (body := route._body()) is not None}
     assert len(found) > 15
     return found

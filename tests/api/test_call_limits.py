@@ -7,8 +7,8 @@ from traces import JSON, traces
 
 from direct import TestClient
 from makers import Account, Build, make_account, postcard
-from quillpost.parts import Parts
-from quillpost.web import create_app
+from quillpost.app.container import Parts
+from quillpost.web.application import create_app
 
 LARGEST = 2_000
 

@@ -9,10 +9,10 @@ from traces import traces
 
 from direct import TestClient
 from makers import Account, make_account, make_sub_account, make_teammate, postcard
-from quillpost.accounts.rules import SCOPES
-from quillpost.database.tables import tokens
-from quillpost.kit.tokens import mint
-from quillpost.parts import Parts
+from quillpost.accounts.models import SCOPES
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import tokens
+from quillpost.core.tokens import mint
 
 PATHS = (
     "/ping",

@@ -5,8 +5,8 @@ import sqlalchemy as sa
 from traces import traces
 
 from makers import Account, Clock, carry_on, people
-from quillpost.database.tables import facts, ledger_moves
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import facts, ledger_moves
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ import sqlalchemy as sa
 from direct import TestClient
 from makers import Account, Build
 from quillpost.accounts import service as accounts
-from quillpost.api.cors import EXPOSED_HEADERS
-from quillpost.kit.errors import Unavailable
-from quillpost.parts import Parts
-from quillpost.web import create_app
+from quillpost.app.container import Parts
+from quillpost.core.errors import Unavailable
+from quillpost.web.application import create_app
+from quillpost.web.middleware.cors import EXPOSED_HEADERS
 
 PAGE = {"Origin": "https://shop.example"}
 ASKS = {**PAGE, "Access-Control-Request-Method": "POST"}

@@ -18,11 +18,11 @@ from makers import (
     people,
     person,
 )
-from quillpost.database.tables import items, orders, prices
-from quillpost.orders.moves import Move, move_items
+from quillpost.accounts.billing import credit
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import items, orders, prices
 from quillpost.orders.rules import ItemStatus
-from quillpost.parts import Parts
-from quillpost.pricing import credit
+from quillpost.orders.status import Move, move_items
 
 CENTS = 109
 HOME = {"return_address": "1 Elm St, Austin, TX 78702"}

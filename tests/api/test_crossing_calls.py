@@ -11,11 +11,11 @@ from art_house import ArtHouse
 from uploads import BLUE, png, upload
 
 from makers import Account, Build, do_due_jobs, make_sub_account, person, postcard
-from quillpost.accounts.removing import remove_sub_account
-from quillpost.database import Tenant
-from quillpost.database.tables import files, image_templates, items, orders, stored_sends
-from quillpost.orders import editing
-from quillpost.parts import Parts
+from quillpost.accounts.sub_accounts import remove_sub_account
+from quillpost.app.container import Parts
+from quillpost.core.database import Tenant
+from quillpost.core.database.tables.base import files, image_templates, items, orders, stored_sends
+from quillpost.orders import changes
 
 Deed = Callable[[], object]
 
@@ -33,7 +33,7 @@ def while_storing(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> Callable[[De
 
 @pytest.fixture
 def while_laying_out(monkeypatch: pytest.MonkeyPatch) -> Callable[[Deed], list[object]]:
-    return lambda deed: _first_do(monkeypatch, editing, "check_fit", deed)
+    return lambda deed: _first_do(monkeypatch, changes, "check_fit", deed)
 
 
 def _first_do(monkeypatch: pytest.MonkeyPatch, where: Any, name: str, deed: Deed) -> list[object]:

@@ -9,8 +9,8 @@ from list_keeper import NO_LIST, Lister, faults, ids, message
 from shared_lists import shared_lists
 
 from makers import make_account
-from quillpost.database.embedded import EmbeddedPostgres
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.core.database.embedded.server import EmbeddedPostgres
 
 PATHS = ("/recipients-utils/delete-by-address", "/recipients/delete-by-address")
 

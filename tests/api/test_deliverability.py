@@ -9,9 +9,9 @@ from list_keeper import Lister
 from shared_lists import shared_lists
 
 from makers import person
-from quillpost.database.embedded import EmbeddedPostgres
-from quillpost.parts import Parts
-from quillpost.postal.judging import HALF_AN_ADDRESS, NO_ADDRESS
+from quillpost.app.container import Parts
+from quillpost.core.database.embedded.server import EmbeddedPostgres
+from quillpost.recipients.addresses.service import HALF_AN_ADDRESS, NO_ADDRESS
 
 # A ZIP code of Texas, a city of Maine.
 ELSEWHERE = {"city": "Portland", "province": "TX", "postal_code": "78701"}

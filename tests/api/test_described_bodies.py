@@ -10,9 +10,9 @@ from described import DESCRIPTION, OPERATIONS
 from uploads import upload
 
 from makers import GIFT, Account, make_sub_account, person
-from quillpost.api.v2.print_files import FILE_CONTENT
-from quillpost.fulfilment.shown import BatchFile
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.fulfillment.print_room.queries import BatchFile
+from quillpost.web.api.print_room.endpoints import FILE_CONTENT
 
 Body = dict[str, Any]
 AUDIENCE: Body = {"recipients": [person()], "allow_duplicates": True}

@@ -8,12 +8,12 @@ from listing import make_list
 
 from direct import TestClient
 from makers import Account, Clock, carry_on, do_due_jobs, make_operator, person
-from quillpost.accounts.rules import Caller
-from quillpost.audience.rules import SUPPRESSED
-from quillpost.database.press_tables import batches, order_verdicts
-from quillpost.database.tables import facts, items, orders
-from quillpost.fulfilment import print_room
-from quillpost.parts import Parts
+from quillpost.accounts.models import Caller
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import facts, items, orders
+from quillpost.core.database.tables.print_room import batches, order_verdicts
+from quillpost.fulfillment.print_room import service as print_room_service
+from quillpost.recipients.rules import SUPPRESSED
 
 
 @pytest.fixture
@@ -100,9 +100,9 @@ def test_nobody_makes_batches_of_an_order_before_it_is_due(
         tx.execute(sa.update(orders).values(status="processing", pool_at=cutoff))
     for _ in range(2):
         if deed == "rush":
-            print_room.rush(parts.db, "test", [order_id], operator_id=None, now=clock.now())
+            print_room_service.rush(parts.db, "test", [order_id], operator_id=None, now=clock.now())
         else:
-            print_room.pool_now(parts.db, "test", now=clock.now())
+            print_room_service.pool_now(parts.db, "test", now=clock.now())
     with parts.db.work() as tx:
         assert tx.execute(sa.select(orders.c.pool_at)).scalar_one() == later
-    assert print_room.pool_now(parts.db, "test", now=clock.now()) == 0
+    assert print_room_service.pool_now(parts.db, "test", now=clock.now()) == 0

@@ -8,9 +8,9 @@ from automated import Automator, plan
 from list_keeper import Lister
 
 from makers import Account, Clock, make_account, make_sub_account, make_teammate, person, rows_of_all
-from quillpost.database.tables import recipients
-from quillpost.parts import Parts
-from quillpost.privacy.erasing import TABLES
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import recipients
+from quillpost.privacy.erasure import TABLES
 
 HERE = "12 Main St, Austin, TX 78701"
 

@@ -5,7 +5,7 @@ from traces import traces
 
 from direct import TestClient
 from makers import GIFT, Account, make_account, people, person, postcard
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
 
 PATHS = ["postcard", "windowed-letter", "windowedletter", "letter", "windowless-letter", "windowlessletter",
          "notecard", "giftcard", "magnacard"]  # fmt: skip

@@ -18,17 +18,17 @@ from starlette.routing import Route as Served
 
 from direct import TestClient
 from makers import Account, make_account, make_operator, make_sub_account, make_teammate
-from quillpost.accounts.minting import insert_token
-from quillpost.accounts.rules import SCOPES, Role
-from quillpost.api.operators import NO_APPS
-from quillpost.database.embedded import EmbeddedPostgres
-from quillpost.database.people_tables import memberships, oauth_clients, oauth_grants, sessions
-from quillpost.database.tables import tokens
-from quillpost.kit.tokens import mint
-from quillpost.parts import Parts
-from quillpost.people.sessions import CONFIRMED_FOR, open_session
-from quillpost.reception.cookies import SESSION
-from quillpost.web import create_app
+from quillpost.accounts.models import SCOPES, Role
+from quillpost.accounts.tokens.queries import insert_token
+from quillpost.accounts.users.sessions import CONFIRMED_FOR, open_session
+from quillpost.app.container import Parts
+from quillpost.core.database.embedded.server import EmbeddedPostgres
+from quillpost.core.database.tables.base import tokens
+from quillpost.core.database.tables.users import memberships, oauth_clients, oauth_grants, sessions
+from quillpost.core.tokens import mint
+from quillpost.web.api.dependencies import NO_APPS
+from quillpost.web.application import create_app
+from quillpost.web.cookies import SESSION
 
 UNAUTHENTICATED = (401, {"message": "Unauthenticated."})
 PARAMETER = re.compile(r"\{[^}]+\}")

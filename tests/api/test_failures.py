@@ -8,9 +8,10 @@ from traces import logged, traces
 
 from direct import TestClient
 from makers import Account, Build, people, person
-from quillpost import wiring
-from quillpost.parts import Parts
-from quillpost.web import create_app
+from quillpost.app import bootstrap
+from quillpost.app.container import Parts
+from quillpost.core.settings import Settings
+from quillpost.web.application import create_app
 
 
 def test_all_faults_of_a_body_are_named_at_once(owner: Account) -> None:
@@ -84,8 +85,8 @@ def test_an_answer_without_a_fault_has_no_errors(owner: Account) -> None:
 
 
 def test_a_database_out_of_reach_is_503_in_shape(tmp_path: Path, owner: Account) -> None:
-    settings = wiring.Settings.model_validate({"home": tmp_path / "home"})
-    parts = wiring.build(settings, f"host={tmp_path / 'nowhere'} dbname=quillpost")
+    settings = Settings.model_validate({"home": tmp_path / "home"})
+    parts = bootstrap.build(settings, f"host={tmp_path / 'nowhere'} dbname=quillpost")
     with TestClient(create_app(parts)) as http:
         for headers in ({}, {"Authorization": f"Bearer {owner.token}"}):
             answer = http.get("/api/v2/ping", headers=headers)

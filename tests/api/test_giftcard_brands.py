@@ -15,9 +15,9 @@ from makers import (
     make_teammate,
     people,
 )
-from quillpost.cli.ground import upgrade
-from quillpost.giftcards.rules import GROUPS
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.cli.runtime import upgrade
+from quillpost.orders.giftcards.rules import GROUPS
 
 NEW: dict[str, Any] = {
     "title": "River Café",

@@ -7,10 +7,10 @@ from typing import Any
 from gifted import claim_of, end_review_of, issue, move, pieces_of, send_gifts
 
 from makers import Account, Clock
-from quillpost.giftcards import claiming
-from quillpost.kit.times import iso
+from quillpost.app.container import Parts
+from quillpost.core.clock import iso
+from quillpost.orders.giftcards import claims
 from quillpost.orders.rules import ItemStatus
-from quillpost.parts import Parts
 
 S = ItemStatus
 
@@ -35,11 +35,11 @@ def test_an_item_tells_its_card_s_life_among_its_own(owner: Account, parts: Part
     later(lambda: issue(parts, pieces))
     later(lambda: move(parts, pieces, S.PRINTED))
     code = claim_of(parts, pieces[0])
-    later(with_claim(lambda tx, now: claiming.look(tx, code, notes=True, now=now)))
+    later(with_claim(lambda tx, now: claims.look(tx, code, notes=True, now=now)))
     later(lambda: move(parts, pieces, S.IN_TRANSIT))
-    later(with_claim(claiming.visit, code))
-    later(with_claim(claiming.claim_card, parts.sealer, code))
-    later(with_claim(claiming.report, code, "broken"))
+    later(with_claim(claims.visit, code))
+    later(with_claim(claims.claim_card, parts.sealer, code))
+    later(with_claim(claims.report, code, "broken"))
     events = owner.get(f"/order-items/{pieces[0]}").json()["events"]
     assert [(one["status"], one["previous_status"], one["reason"]) for one in events] == [
         ("Processing", None, None),

@@ -12,10 +12,10 @@ from PIL import Image, ImageChops
 
 from direct import TestClient
 from makers import Account, Clock, people
-from quillpost.composition.pdf.raster import rasterise
-from quillpost.composition.studio import PREVIEW_DPI
-from quillpost.giftcards.rules import SPECIMEN, spelled
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.orders.giftcards.rules import SPECIMEN, spelled
+from quillpost.rendering.pdf.raster import rasterise
+from quillpost.rendering.renderer import PREVIEW_DPI
 
 # Where on the card the code is to be read, in points from its lower left corner: left, bottom, right, top.
 TYPED = 16, 15, 150, 50

@@ -4,9 +4,9 @@ from pathlib import Path
 
 from direct import TestClient
 from makers import Account, Build, make_account
-from quillpost.composition.hands.catalogue import STYLES
-from quillpost.parts import Parts
-from quillpost.web import create_app
+from quillpost.app.container import Parts
+from quillpost.rendering.handwriting.catalog import STYLES
+from quillpost.web.application import create_app
 
 
 def test_every_installed_hand_is_listed_with_its_sample(owner: Account, parts: Parts) -> None:

@@ -15,21 +15,21 @@ from starlette.types import Message
 from traces import JSON, logged, traces
 
 from makers import Account, people
-from quillpost.api import read_requests, turns
-from quillpost.api.bodies import Body
-from quillpost.api.errors import HungUp
-from quillpost.api.turns import Stops, Turns, while_there
-from quillpost.audience import hook_rows
-from quillpost.kit import exact_json
-from quillpost.parts import Parts
-from quillpost.web import create_app
+from quillpost.app.container import Parts
+from quillpost.core import exact_json
+from quillpost.recipients.webhooks import rules as webhook_rules
+from quillpost.web.api import requests
+from quillpost.web.api.bodies import Body
+from quillpost.web.api.errors import HungUp
+from quillpost.web.api.requests import Stops, Turns, while_there
+from quillpost.web.application import create_app
 
 PATIENCE = 30
 
 
 def heavy() -> bytes:
     body = json.dumps({"recipients": people(3), "message": "Hello", "padding": "x" * 60_000}).encode()
-    assert len(body) > read_requests.LARGE_BODY
+    assert len(body) > requests.LARGE_BODY
     return body
 
 
@@ -49,7 +49,7 @@ class Held:
         read = exact_json.read
 
         def held(source: bytes, **how: Any) -> Any:
-            if len(source) > read_requests.LARGE_BODY:
+            if len(source) > requests.LARGE_BODY:
                 self.times += 1
                 self.begun.set()
                 assert self.may_end.wait(PATIENCE)
@@ -87,7 +87,7 @@ def test_a_call_whose_client_has_gone_stops(
     held, body, looked = Held(monkeypatch), heavy(), list[object]()
     address = hook_of(owner).path if path == "hook" else path
     monkeypatch.setattr(Body, "examined", looked.append)
-    monkeypatch.setattr(hook_rows, "read", lambda row, **_: looked.append(row))
+    monkeypatch.setattr(webhook_rules, "read", lambda row, **_: looked.append(row))
     before = traces(parts)
     app = create_app(parts)
     with logged() as lines, real_server(app) as port:
@@ -98,7 +98,7 @@ def test_a_call_whose_client_has_gone_stops(
             assert ask(port, head(owner, "/health", b"", "GET")).status == 200
         assert [each["status"] for each in gone] == [499]
         held.may_end.set()
-        turns._READERS.submit(len, "whatever was read is read").result(PATIENCE)
+        requests._READERS.submit(len, "whatever was read is read").result(PATIENCE)
     assert looked == []
     assert traces(parts) == before
 

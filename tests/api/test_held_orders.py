@@ -12,9 +12,9 @@ from uploads import upload
 
 from direct import TestClient
 from makers import Account, Build, Clock, carry_on, make_account, make_operator, people, person
-from quillpost.database.tables import orders
-from quillpost.parts import Parts
-from quillpost.web import create_app
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import orders
+from quillpost.web.application import create_app
 
 # A 4x6 postcard with its bleed is 6.25 inches wide: 75 dots an inch are 469 pixels.
 SOFT, SHARP = (300, 204), (1875, 1275)

@@ -18,10 +18,10 @@ from traces import logged
 
 from direct import TestClient
 from makers import Account, make_account, postcard
-from quillpost.api.leaks import cover
-from quillpost.kit.logs import Discreet, configure_logs
-from quillpost.kit.metrics import REGISTRY, REQUEST_SECONDS, REQUESTS, WEBHOOK_ATTEMPTS
-from quillpost.kit.tokens import Kind, hide_secrets, mint
+from quillpost.core.logging import Discreet, configure_logs
+from quillpost.core.metrics import REGISTRY, REQUEST_SECONDS, REQUESTS, WEBHOOK_ATTEMPTS
+from quillpost.core.tokens import Kind, hide_secrets, mint
+from quillpost.web.middleware.path_secrets import cover
 
 TOKEN = mint("live", bytes(range(24)))
 RANDOM = TOKEN.removeprefix("qp_live_")
@@ -235,7 +235,7 @@ def test_a_failure_inside_shows_no_token_in_its_stack(
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError(f"It was {TOKEN}")
 
-    monkeypatch.setattr("quillpost.api.needs.tenant", fail)
+    monkeypatch.setattr("quillpost.web.api.dependencies.tenant", fail)
     with logged() as lines:
         answer = owner.get("/orders/list")
     assert answer.status_code == 500

@@ -22,15 +22,15 @@ from traces import traces
 
 from direct import TestClient
 from makers import Account, Build, postcard
-from quillpost.creative import sandbox
-from quillpost.creative.limited import NURSERY
-from quillpost.fulfilment.proofs import draw_piece
-from quillpost.kit.clients import ClientGone
-from quillpost.kit.errors import Refused
-from quillpost.orders.reading import first_items
-from quillpost.orders.store import read_order
-from quillpost.parts import Parts
-from quillpost.web import create_app
+from quillpost.app.container import Parts
+from quillpost.core.clients import ClientGone
+from quillpost.core.errors import Refused
+from quillpost.fulfillment.proofs import draw_piece
+from quillpost.orders.items import read_order
+from quillpost.orders.queries import first_items
+from quillpost.rendering.decoder import sandbox
+from quillpost.rendering.decoder.pool import NURSERY
+from quillpost.web.application import create_app
 
 LITTLE = 100_000_000
 """Bytes that the server may take for a moment: it holds the file itself, and never what is in it."""

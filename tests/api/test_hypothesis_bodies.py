@@ -12,7 +12,7 @@ from described import WITH_BODY, Json, Operation, World, described_world, faults
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from quillpost.database.embedded import EmbeddedPostgres
+from quillpost.core.database.embedded.server import EmbeddedPostgres
 
 pytestmark = pytest.mark.costly
 

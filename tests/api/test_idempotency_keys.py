@@ -15,16 +15,16 @@ from traces import traces
 
 from direct import TestClient
 from makers import Account, Build, Clock, count_rows, make_account, make_sub_account, make_teammate, postcard
-from quillpost.accounts import kept_answers
-from quillpost.accounts.rules import Caller
+from quillpost.accounts import service as account_service
+from quillpost.accounts.models import Caller
 from quillpost.accounts.service import mint_token
-from quillpost.api import idempotency
-from quillpost.api.idempotency import make_claim
-from quillpost.database.session_locks import number_of
-from quillpost.database.tables import idempotency_keys, tokens
-from quillpost.kit.errors import Conflict, Unavailable
-from quillpost.parts import Parts
-from quillpost.web import create_app
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import idempotency_keys, tokens
+from quillpost.core.errors import Conflict, Unavailable
+from quillpost.core.locks import number_of
+from quillpost.web.api import idempotency
+from quillpost.web.api.idempotency import make_claim
+from quillpost.web.application import create_app
 
 # Each process has one session for the keys of its calls, and holds nothing else by it.
 END_HOLDERS = """
@@ -102,7 +102,7 @@ def test_a_key_is_forgotten_after_a_day(owner: Account, clock: Clock, parts: Par
     clock.advance(seconds=1)
     assert send(owner).json()["id"] != first
     clock.advance(days=2)
-    kept_answers.forget_expired(parts.db, now=clock.now())
+    account_service.forget_expired(parts.db, now=clock.now())
     assert kept(parts) == 0
 
 

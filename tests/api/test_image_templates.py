@@ -13,11 +13,11 @@ from uploads import BLUE, RED, for_the_press, form_of, jpeg, png, upload
 
 from direct import TestClient
 from makers import Account, Build, Clock, make_account, make_sub_account, make_teammate, warnings_of
-from quillpost.creative.templates import find_image_template
-from quillpost.database import Tenant
-from quillpost.database.tables import files, image_templates, orders
-from quillpost.kit.errors import Refused
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.core.database import Tenant
+from quillpost.core.database.tables.base import files, image_templates, orders
+from quillpost.core.errors import Refused
+from quillpost.orders.templates.service import find_image_template
 
 JSON_TEMPLATE = {"type": "postcard", "name": "Spring"}
 

@@ -10,9 +10,9 @@ from workbooks import packed, workbook
 
 from direct import TestClient
 from makers import Account, Build, make_account, make_sub_account, make_teammate
-from quillpost.audience.importing import intake
-from quillpost.parts import Parts
-from quillpost.web import create_app
+from quillpost.app.container import Parts
+from quillpost.recipients.imports import service as import_service
+from quillpost.web.application import create_app
 
 
 @pytest.fixture
@@ -257,7 +257,7 @@ def test_the_same_key_is_the_same_import(importer: Importer) -> None:
 def test_one_file_at_a_time(importer: Importer) -> None:
     list_id = importer.lists.make()
     begun = importer.upload(list_id).json()
-    assert message(importer.upload(list_id)) == (409, intake.BUSY)
+    assert message(importer.upload(list_id)) == (409, import_service.BUSY)
     assert len(importer.files) == 1
     importer.fill(begun["id"])
     assert importer.upload(list_id).status_code == 202

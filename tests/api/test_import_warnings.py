@@ -10,9 +10,9 @@ from list_keeper import Lister
 from workbooks import workbook
 
 from makers import Account, rows_of_all
-from quillpost.audience.lists import REQUESTS_ALONE
-from quillpost.database.tables import mailing_lists
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import mailing_lists
+from quillpost.recipients.lists.queries import REQUESTS_ALONE
 
 PREVIEW = "/imports/preview"
 WIDE = "Name,Address,Address,City,State,Zip,Likes,Empty\nJane Doe,12 Main St,Apt 4,Austin,TX,78701,tea,\n"

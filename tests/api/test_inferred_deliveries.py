@@ -6,9 +6,9 @@ from datetime import timedelta
 from travelling import codes, ingest, mail, scan
 
 from makers import Account, Build, Clock
-from quillpost.orders.store import read_order
-from quillpost.parts import Parts
-from quillpost.tracking import closing
+from quillpost.app.container import Parts
+from quillpost.fulfillment.tracking import tasks as tracking_tasks
+from quillpost.orders.items import read_order
 
 
 def test_an_inferred_delivery_is_marked_until_it_is_seen(owner: Account, parts: Parts, clock: Clock) -> None:
@@ -22,7 +22,7 @@ def test_an_inferred_delivery_is_marked_until_it_is_seen(owner: Account, parts: 
     seen_at = parts.clock() - timedelta(hours=2)
     ingest(parts, scan(tracking, "3a", seen_at, place="Austin, TX 78701"))
     clock.advance(days=4)
-    closing.close(parts.db, {"test": with_inference}, now=parts.clock())
+    tracking_tasks.close(parts.db, {"test": with_inference}, now=parts.clock())
 
     item_id = owner.get(f"/orders/{order_id}/items").json()["data"][0]["id"]
     item = owner.get(f"/order-items/{item_id}").json()

@@ -36,15 +36,14 @@ from makers import (
     person,
     rows_of_all,
 )
-from quillpost.accounts.audit import read_log
-from quillpost.accounts.audit_words import told
+from quillpost.accounts.audit.labels import told
+from quillpost.accounts.audit.service import read_log
+from quillpost.accounts.billing import credit
 from quillpost.accounts.service import mint_token
-from quillpost.database.tables import ledger_moves, orders
-from quillpost.giftcards import catalogue, claiming
-from quillpost.orders import taking_back
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import ledger_moves, orders
+from quillpost.orders.giftcards import brands, claims, invalidation
 from quillpost.orders.rules import ItemStatus
-from quillpost.parts import Parts
-from quillpost.pricing import credit
 
 S = ItemStatus
 PIECE = 349
@@ -148,9 +147,9 @@ def claimed(parts: Parts, owner: Account) -> int:
 
 
 REFUSALS: dict[str, tuple[Callable[[Parts, Account], int], str]] = {
-    "a postcard": (plain, taking_back.NO_CARD),
-    "not issued yet": (waiting, taking_back.NOT_ISSUED),
-    "failed before": (failed, taking_back.NEVER_ISSUED),
+    "a postcard": (plain, invalidation.NO_CARD),
+    "not issued yet": (waiting, invalidation.NOT_ISSUED),
+    "failed before": (failed, invalidation.NEVER_ISSUED),
     "claimed": (
         claimed,
         "This gift card was claimed on 2026-05-04 at 12:00 UTC: it can no longer be taken back.",
@@ -174,7 +173,7 @@ def test_a_card_that_was_reported_before_it_was_claimed_can_be_taken_back(
 ) -> None:
     item_id = mailed(parts, owner)
     with parts.db.work() as tx:
-        claiming.report(tx, claim_of(parts, item_id), "lost", now=parts.clock())
+        claims.report(tx, claim_of(parts, item_id), "lost", now=parts.clock())
     claim(parts, item_id)
     assert take_back(owner, item_id, reissue=True).status_code == 200
     assert [what for what, _ in happened(owner, item_id)] == [
@@ -306,7 +305,7 @@ def test_a_card_that_was_sent_anew_can_be_taken_back_as_well(owner: Account, par
 
 def retire(parts: Parts, owner: Account) -> None:
     with parts.db.work() as tx:
-        catalogue.retire(tx, BRAND, now=parts.clock())
+        brands.retire(tx, BRAND, now=parts.clock())
 
 
 def erase(parts: Parts, owner: Account) -> None:
@@ -341,7 +340,7 @@ def test_where_another_cannot_be_sent_the_card_stays_good(owner: Account, parts:
 def test_another_is_sent_only_when_the_first_is_on_its_way(owner: Account, parts: Parts) -> None:
     [item_id] = issued(parts, send_gifts(owner))
     said = take_back(owner, item_id, reissue=True)
-    assert (said.status_code, said.json()) == (400, {"message": taking_back.NOT_YET})
+    assert (said.status_code, said.json()) == (400, {"message": invalidation.NOT_YET})
     assert card_row(parts, item_id).status == "issued"
 
 

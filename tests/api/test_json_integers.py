@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from makers import Account, make_sub_account, person, postcard
-from quillpost.api.bodies import BEYOND_IDS, written_integer
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.web.api.bodies import BEYOND_IDS, written_integer
 
 JSON = {"Content-Type": "application/json"}
 

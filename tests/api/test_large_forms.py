@@ -10,10 +10,10 @@ from starlette.requests import Request
 from starlette.types import Message
 from traces import FORM
 
-from quillpost.api import read_requests
-from quillpost.kit.errors import Invalid
-from quillpost.parts import Limits
-from quillpost.reception import forms
+from quillpost.app.container import Limits
+from quillpost.core.errors import Invalid
+from quillpost.web import forms as web_forms
+from quillpost.web.api import requests
 
 
 def request_with(body: bytes) -> Request:
@@ -38,13 +38,15 @@ async def turns_during(reading: Coroutine[Any, Any, Any]) -> tuple[int, Any]:
 def test_others_are_served_while_a_large_form_is_read() -> None:
     names = [f"field{number}" for number in range(4)]
     sent = request_with(b"&".join(name.encode() + b"=" + b"%41" * 300_000 for name in names))
-    turns, read = asyncio.run(turns_during(read_requests.understand(sent)))
+    turns, read = asyncio.run(turns_during(requests.understand(sent)))
     assert turns > 10
     assert asyncio.run(read.json()) == dict.fromkeys(names, "A" * 300_000)
 
 
 def test_others_are_served_while_a_large_form_of_a_page_is_read() -> None:
-    turns, read = asyncio.run(turns_during(forms.form_with_key(request_with(b"people=" + b"%41" * 300_000))))
+    turns, read = asyncio.run(
+        turns_during(web_forms.form_with_key(request_with(b"people=" + b"%41" * 300_000)))
+    )
     assert turns > 10
     assert read.fields == {"people": ["A" * 300_000]}
 
@@ -63,12 +65,12 @@ class Compared(str):
 
 def test_every_name_is_looked_at_once() -> None:
     pairs = [(Compared(f"name {n}"), n) for n in range(1_000)]
-    assert read_requests._once_each(pairs) == dict(pairs)
+    assert requests._once_each(pairs) == dict(pairs)
     assert Compared.times < 10 * len(pairs)
 
 
 def test_the_first_name_that_comes_twice_is_named() -> None:
-    body = b"a=1&b=2&c=3&c=4&b=5&a=6&x=" + b"x" * read_requests.LARGE_BODY
+    body = b"a=1&b=2&c=3&c=4&b=5&a=6&x=" + b"x" * requests.LARGE_BODY
     with pytest.raises(Invalid) as refused:
-        asyncio.run(read_requests.understand(request_with(body)))
+        asyncio.run(requests.understand(request_with(body)))
     assert refused.value.fields == {"a": ["This field is given twice."]}

@@ -26,8 +26,8 @@ from makers import (
     person,
     postcard,
 )
-from quillpost.database.tables import metadata, sub_accounts
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import metadata, sub_accounts
 
 PIECES = (
     "postcard", "windowed-letter", "windowedletter", "letter", "windowless-letter", "windowlessletter",

@@ -7,9 +7,9 @@ import pytest
 from list_keeper import Lister
 
 from makers import Account, make_sub_account, make_teammate
-from quillpost.audience import export
-from quillpost.database import Tenant
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.core.database import Tenant
+from quillpost.recipients.lists import export
 
 
 @pytest.fixture

@@ -17,12 +17,11 @@ from makers import (
     make_teammate,
     people,
 )
-from quillpost.database.paging import OLDEST_FIRST, page_ids
-from quillpost.database.tables import facts, orders
-from quillpost.fulfilment.held import PAUSED
-from quillpost.kit.paging import PageRequest
-from quillpost.orders.editing import CHANGED_SINCE
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import facts, orders
+from quillpost.core.paging import OLDEST_FIRST, PageRequest, page_ids
+from quillpost.fulfillment.review import PAUSED
+from quillpost.orders.changes import CHANGED_SINCE
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from makers import Account, make_sub_account, person, rows_of_all
-from quillpost.orders import sending
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.orders import service as order_service
 
 
 def make_list(owner: Account) -> int:
@@ -22,14 +22,14 @@ def test_a_send_to_such_a_list_is_refused_as_if_it_came_later(
 ) -> None:
     number = make_list(owner)
     becomes = make_sub_account(parts, owner) if change == "sub_account_id" else True
-    keep_files, before = sending.keep_files, rows_of_all(parts)
+    keep_files, before = order_service.keep_files, rows_of_all(parts)
 
-    def meanwhile(*what: Any, **how: Any) -> sending.Files:
+    def meanwhile(*what: Any, **how: Any) -> order_service.Files:
         changed = owner.put(f"/mailing-lists/{number}", {"description": "Friends", change: becomes})
         assert changed.status_code == 200, changed.text
         return keep_files(*what, **how)
 
-    monkeypatch.setattr(sending, "keep_files", meanwhile)
+    monkeypatch.setattr(order_service, "keep_files", meanwhile)
     crossed = owner.send(recipients=None, mailing_list_ids=[number])
     monkeypatch.undo()
     later = owner.send(recipients=None, mailing_list_ids=[number])

@@ -20,9 +20,9 @@ from makers import (
     person,
     postcard,
 )
-from quillpost.database.tables import accounts, prices
-from quillpost.parts import Parts
-from quillpost.web import create_app
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import accounts, prices
+from quillpost.web.application import create_app
 
 HOME = {
     "return_name": "Dana", "return_address": "1 Elm St", "return_city": "Austin", "return_state": "TX",

@@ -6,8 +6,8 @@ import pytest
 from list_keeper import NO_SUB_ACCOUNT, Lister, audiences, faults, ids, message, sent_to, subscribed
 
 from makers import Account, Clock, make_account, make_sub_account, make_teammate
-from quillpost.kit import tokens
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.core import tokens
 
 
 @pytest.fixture

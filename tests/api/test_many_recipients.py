@@ -9,9 +9,9 @@ from list_keeper import NO_LIST, TAKEN, Lister, faults
 from shared_lists import shared_lists
 
 from makers import make_account, make_sub_account, people, person
-from quillpost.database.bulk import FEW
-from quillpost.database.embedded import EmbeddedPostgres
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.core.database.bulk import FEW
+from quillpost.core.database.embedded.server import EmbeddedPostgres
 
 PATHS = ("/recipients-utils/create-multiple", "/recipients_multi")
 

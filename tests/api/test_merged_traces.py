@@ -5,9 +5,9 @@ from scanned import codes_of, count, scan
 
 from direct import TestClient
 from makers import Account, Clock, carry_on, do_due_jobs, people
-from quillpost.database.event_tables import merged_lists
-from quillpost.parts import Parts
-from quillpost.webhooks import store
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.notifications import merged_lists
+from quillpost.notifications.webhooks import queries as webhook_queries
 
 COUNTS = ("total_sends", "total_scans", "unique_scans")
 
@@ -52,7 +52,7 @@ def test_pieces_under_way_are_scanned_and_told_of_under_the_new_list(
     merge(owner, second, third)
     fan_out(parts)
     with parts.db.work() as tx:
-        listening = store.read_webhook(tx, hook)
+        listening = webhook_queries.read_webhook(tx, hook)
     told = len(addressed(parts, listening))
     carry_on(parts, clock, seconds=40)
     fan_out(parts)

@@ -4,7 +4,7 @@ import pytest
 from list_keeper import Lister, audiences, faults, ids, subscribed
 
 from makers import Account, Clock, make_sub_account, make_teammate
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
 
 
 @pytest.fixture

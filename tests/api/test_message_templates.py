@@ -11,13 +11,13 @@ from shared_service import shared_service
 
 from direct import TestClient
 from makers import Account, Clock, make_account, make_sub_account, make_teammate, warnings_of
-from quillpost.creative.templates import find_message_template
-from quillpost.database import Tenant
-from quillpost.database.embedded import EmbeddedPostgres
-from quillpost.database.tables import message_templates, orders
-from quillpost.kit.errors import Refused
-from quillpost.parts import Parts
-from quillpost.web import create_app
+from quillpost.app.container import Parts
+from quillpost.core.database import Tenant
+from quillpost.core.database.embedded.server import EmbeddedPostgres
+from quillpost.core.database.tables.base import message_templates, orders
+from quillpost.core.errors import Refused
+from quillpost.orders.templates.service import find_message_template
+from quillpost.web.application import create_app
 
 PDF = "https://example.com/letter.pdf"
 URL = "https://example.com/a"

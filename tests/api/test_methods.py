@@ -12,14 +12,14 @@ from starlette.responses import StreamingResponse
 
 from direct import TestClient
 from makers import Account, make_account
-from quillpost.api.methods import Methods
+from quillpost.app.container import Parts
 from quillpost.cli.protocol import UNREADABLE
-from quillpost.database.embedded import EmbeddedPostgres
-from quillpost.doors.scans import TROUBLES
-from quillpost.kit.metrics import REGISTRY
-from quillpost.parts import Parts
-from quillpost.scans.desk import Lost
-from quillpost.web import create_app
+from quillpost.core.database.embedded.server import EmbeddedPostgres
+from quillpost.core.metrics import REGISTRY
+from quillpost.fulfillment.qr_scans.service import Lost
+from quillpost.web.application import create_app
+from quillpost.web.middleware.methods import Methods
+from quillpost.web.public.qr_redirects import TROUBLES
 
 JSON = "application/json"
 SHAPE = {"message": "This method is not allowed here."}

@@ -3,7 +3,7 @@
 import pytest
 
 from makers import Account, count_rows
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
 
 ODD = [
     "http://2130706433/",

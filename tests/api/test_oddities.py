@@ -25,7 +25,7 @@ from described import (
 )
 from httpx2 import Response
 
-from quillpost.database.embedded import EmbeddedPostgres
+from quillpost.core.database.embedded.server import EmbeddedPostgres
 
 pytestmark = pytest.mark.costly
 

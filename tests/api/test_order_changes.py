@@ -22,9 +22,9 @@ from makers import (
     people,
     person,
 )
-from quillpost.database.tables import items, orders, prices
-from quillpost.orders.store import read_order
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import items, orders, prices
+from quillpost.orders.items import read_order
 
 
 @pytest.fixture

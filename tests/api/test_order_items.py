@@ -8,14 +8,14 @@ import sqlalchemy as sa
 from written_orders import write_orders
 
 from makers import Account, Clock, carry_on, make_sub_account, make_teammate, people, person
-from quillpost.database.press_tables import prints
-from quillpost.database.tables import facts
-from quillpost.fulfilment.print_room import take_progress
-from quillpost.kit.times import iso
-from quillpost.parts import Parts
-from quillpost.ports.printing import PrintProgress
-from quillpost.tracking.rules import Scan
-from quillpost.tracking.service import ingest
+from quillpost.app.container import Parts
+from quillpost.core.clock import iso
+from quillpost.core.database.tables.base import facts
+from quillpost.core.database.tables.print_room import prints
+from quillpost.fulfillment.ports import PrintProgress
+from quillpost.fulfillment.print_room.service import take_progress
+from quillpost.fulfillment.tracking.rules import Scan
+from quillpost.fulfillment.tracking.service import ingest
 
 BASE = "http://quillpost.test/api/v2"
 

@@ -10,11 +10,10 @@ from traces import postcard_with, send_raw
 from written_orders import write_orders
 
 from makers import Account, Clock, make_sub_account, make_teammate
-from quillpost.database import Tenant
-from quillpost.database.paging import Sorting, page_ids, rows_of
-from quillpost.database.tables import orders
-from quillpost.kit.paging import PageRequest
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.core.database import Tenant
+from quillpost.core.database.tables.base import orders
+from quillpost.core.paging import PageRequest, Sorting, page_ids, rows_of
 
 BASE = "http://quillpost.test/api/v2/orders/list"
 

@@ -10,7 +10,7 @@ from traces import metadata_text, postcard_with, send_raw
 
 from direct import TestClient
 from makers import Account, Clock, carry_on, make_account, make_sub_account, make_teammate, people, person
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
 
 READS = (
     "/orders/{order}", "/orders/{order}/track", "/orders/{order}/items", "/orders/{order}/proof",
@@ -126,7 +126,7 @@ def test_nothing_is_drawn_for_a_head(
 ) -> None:
     order_id = owner.send().json()["id"]
     link = urlsplit(owner.get(f"/orders/{order_id}").json()["high_quality_preview"]).path
-    for module in ("quillpost.api.v2.orders", "quillpost.doors.files"):
+    for module in ("quillpost.web.api.orders.endpoints", "quillpost.web.public.files"):
         monkeypatch.delattr(f"{module}.draw_proof")
     head = owner.call("HEAD", f"/orders/{order_id}/proof")
     assert (head.status_code, head.headers["Content-Type"], head.content) == (200, "application/pdf", b"")

@@ -7,9 +7,9 @@ from shared_service import shared_account
 from written_orders import write_orders
 
 from makers import Account, make_account, make_sub_account, make_teammate, person
-from quillpost.database.embedded import EmbeddedPostgres
+from quillpost.app.container import Parts
+from quillpost.core.database.embedded.server import EmbeddedPostgres
 from quillpost.orders import search
-from quillpost.parts import Parts
 
 PEOPLE = [
     person(name="Jane Doe", address="12 Main St.", email="Jane@Example.com"),
@@ -98,12 +98,12 @@ def test_the_newest_come_first_and_each_order_once(owner: Account) -> None:
 
 
 def test_what_is_cut_says_so(owner: Account, parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search, "MOST", 3)
+    monkeypatch.setattr(search, "MOST_FOUND", 3)
     oldest, newest = write_orders(parts, owner.id, 2, pieces=2)
     cut = owner.get("/orders/search?name=person").json()
     assert [item["order_id"] for item in cut["matched_order_items"]] == [newest, newest, oldest]
     assert (len(cut["orders"]), cut["truncated"]) == (2, True)
-    monkeypatch.setattr(search, "MOST", 4)
+    monkeypatch.setattr(search, "MOST_FOUND", 4)
     whole = owner.get("/orders/search?name=person").json()
     assert (len(whole["matched_order_items"]), whole["truncated"]) == (4, False)
 

@@ -15,11 +15,11 @@ from traces import traces
 
 from direct import TestClient
 from makers import Account, Build, Clock, carry_on, people, person, postcard, warnings_of
-from quillpost.composition.pdf.raster import rasterise
-from quillpost.creative.shelf import forget_expired, forget_orphans
-from quillpost.database.tables import items, orders
-from quillpost.orders.ink_contrast import HARD_TO_READ
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import items, orders
+from quillpost.core.stored_files import forget_expired, forget_orphans
+from quillpost.orders.validation import HARD_TO_READ
+from quillpost.rendering.pdf.raster import rasterise
 
 RED, GREEN, BLUE = (200, 30, 30), (30, 160, 60), (30, 60, 200)
 COLOURS = {"red": RED, "green": GREEN, "blue": BLUE}

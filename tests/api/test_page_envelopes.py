@@ -5,8 +5,8 @@ from typing import Any
 
 from starlette.requests import Request
 
-from quillpost.api.answers import paginated
-from quillpost.kit.paging import Page, PageRequest
+from quillpost.core.paging import Page, PageRequest
+from quillpost.web.api.responses import paginated
 
 PATH = "http://quillpost.test/api/v2/mailing-lists-utils/recipients/7"
 

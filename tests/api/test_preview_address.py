@@ -3,7 +3,7 @@
 import pytest
 
 from makers import GIFT, Account, person
-from quillpost.api.answers import IGNORED
+from quillpost.web.api.responses import IGNORED
 
 TYPES = {
     "postcard": ["front", "back"],

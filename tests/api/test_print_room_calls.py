@@ -23,10 +23,10 @@ from makers import (
     make_teammate,
     person,
 )
-from quillpost.database.press_tables import batches, order_verdicts, prints
-from quillpost.database.tables import items, orders
-from quillpost.parts import Parts
-from quillpost.web import create_app
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import items, orders
+from quillpost.core.database.tables.print_room import batches, order_verdicts, prints
+from quillpost.web.application import create_app
 
 
 @pytest.fixture

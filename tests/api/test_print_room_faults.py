@@ -9,7 +9,7 @@ from traces import traces
 
 from direct import TestClient
 from makers import Account, Build, Clock, make_account, make_operator
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 from art_house import ArtHouse
 
 from makers import Account, Build, Clock
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
 
 
 @pytest.fixture

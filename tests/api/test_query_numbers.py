@@ -7,7 +7,7 @@ from described import OPERATIONS, Operation
 from shared_service import shared_account
 
 from makers import Account
-from quillpost.database.embedded import EmbeddedPostgres
+from quillpost.core.database.embedded.server import EmbeddedPostgres
 
 NUMBERS = {
     "page", "items_per_page", "limit", "per_page", "sub_account_id", "sub_account", "order_id",

@@ -7,8 +7,8 @@ from neighbourhood import CENTRE, around, house, settle
 
 from direct import TestClient
 from makers import Account, make_account, postcard
-from quillpost.api.answers import IGNORED
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.web.api.responses import IGNORED
 
 COUNT, BUY = "/mailing-lists-utils/count-radius-search", "/mailing-lists-utils/buy-radius-search"
 CENTER = {"address": "100 Sample Oak St", "city": "Austin", "state": "TX", "zip": "78701"}

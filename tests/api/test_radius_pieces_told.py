@@ -10,10 +10,10 @@ from told import subscribe
 
 from direct import TestClient
 from makers import Account, do_due_jobs, make_live, postcard
-from quillpost.database.tables import mailing_lists, recipients
-from quillpost.parts import Parts
-from quillpost.webhooks.rules import ITEM_STATUS
-from quillpost.webhooks.telling import Due
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import mailing_lists, recipients
+from quillpost.notifications.webhooks.payloads import Due
+from quillpost.notifications.webhooks.rules import ITEM_STATUS
 
 ELSEWHERE = {"owner_name": "Olive Owner", "owner_address": "9 Pine St", "owner_postcode": "98101"}
 

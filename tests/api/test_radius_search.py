@@ -20,13 +20,13 @@ from makers import (
     person,
     postcard,
 )
-from quillpost.database.lead_tables import lead_purchases
-from quillpost.database.tables import items, ledger_moves, recipients
-from quillpost.leads.tags import RECORD_TYPES
-from quillpost.orders import sending
-from quillpost.parts import Parts
-from quillpost.pricing import credit
-from quillpost.web import create_app
+from quillpost.accounts.billing import credit
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import items, ledger_moves, recipients
+from quillpost.core.database.tables.leads import lead_purchases
+from quillpost.orders import service as order_service
+from quillpost.recipients.leads.rules import RECORD_TYPES
+from quillpost.web.application import create_app
 
 COUNT, BUY = "/mailing-lists-utils/count-radius-search", "/mailing-lists-utils/buy-radius-search"
 HOUSES = [house(number) for number in range(100, 112)]
@@ -301,7 +301,7 @@ def test_who_was_sent_the_same_while_a_send_was_prepared_is_not_bought(
     parts: Parts, dana: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between the search and the order the same goes to two of the three."""
-    keep_files = sending.keep_files
+    keep_files = order_service.keep_files
 
     def meanwhile(*args: Any, **named: Any) -> Any:
         monkeypatch.undo()
@@ -309,7 +309,7 @@ def test_who_was_sent_the_same_while_a_send_was_prepared_is_not_bought(
         do_due_jobs(parts)
         return keep_files(*args, **named)
 
-    monkeypatch.setattr(sending, "keep_files", meanwhile)
+    monkeypatch.setattr(order_service, "keep_files", meanwhile)
     sent = dana.post("/send/postcard", once_card(3)).json()
     assert (sent["total_estimated_recipients"], sent["leads_fee"]) == (1, 5)
     assert doors(dana, int(sent["mailing_list_ids_used"])) == ["103"]

@@ -11,10 +11,10 @@ from waiting import wait_until
 
 from direct import TestClient
 from makers import Account, Build, Clock, make_account, make_sub_account, person
-from quillpost.audience import joining
-from quillpost.audience.lists import lock_lists
-from quillpost.parts import Parts
-from quillpost.web import create_app
+from quillpost.app.container import Parts
+from quillpost.recipients import service as recipient_service
+from quillpost.recipients.lists.queries import lock_lists
+from quillpost.web.application import create_app
 
 PATHS: list[Callable[[int], str]] = [
     lambda list_id: f"/mailing-lists-utils/recipients/{list_id}",
@@ -126,7 +126,9 @@ def test_a_change_that_waited_for_another_is_later_than_it(
             holder = tx.execute(sa.text("select pg_backend_pid()")).scalar_one()
             wait_until(lambda: waits_for(parts, holder))
             clock.advance(minutes=1)
-            seen = joining.add_recipient(tx, list_id, person(address="3 Main St"), clock=parts.clock)
+            seen = recipient_service.add_recipient(
+                tx, list_id, person(address="3 Main St"), clock=parts.clock
+            )
         assert waiting.result().is_success
     page = lists.who.get(PATHS[0](list_id), params={"updated_since": seen.updated_at.isoformat()}).json()
     assert len(page["data"]) == 2

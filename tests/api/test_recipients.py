@@ -9,8 +9,8 @@ from list_keeper import NO_LIST, TAKEN, Lister, faults, ids, message
 from shared_lists import shared_lists
 
 from makers import make_account, make_sub_account, make_teammate, person
-from quillpost.database.embedded import EmbeddedPostgres
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.core.database.embedded.server import EmbeddedPostgres
 
 
 @pytest.fixture(scope="module")

@@ -11,13 +11,12 @@ from waiting import wait_until
 
 from makers import Account, make_sub_account, make_teammate
 from quillpost.accounts import service as accounts
-from quillpost.accounts.removing import remove_sub_account
-from quillpost.accounts.sub_accounts import read_sub_account, require_sub_account
-from quillpost.database import Tenant
-from quillpost.database.event_tables import webhooks
-from quillpost.database.tables import metadata, orders, sub_accounts, tokens
-from quillpost.kit.errors import Refused
-from quillpost.parts import Parts
+from quillpost.accounts.sub_accounts import read_sub_account, remove_sub_account, require_sub_account
+from quillpost.app.container import Parts
+from quillpost.core.database import Tenant
+from quillpost.core.database.tables.base import metadata, orders, sub_accounts, tokens
+from quillpost.core.database.tables.notifications import webhooks
+from quillpost.core.errors import Refused
 
 
 def remove(who: Account, sub_account: int) -> Any:

@@ -11,13 +11,14 @@ from signed_in import make_person
 
 from direct import TestClient
 from makers import Account, Build, Clock, make_account, make_sub_account
-from quillpost.accounts import clients, connections, personal_tokens
-from quillpost.accounts.audit import Actor
-from quillpost.database import Tenant
-from quillpost.database.people_tables import memberships, oauth_grants, people
-from quillpost.parts import Parts
-from quillpost.people import members, resets, sessions
-from quillpost.web import create_app
+from quillpost.accounts.audit.service import Actor
+from quillpost.accounts.oauth import apps, clients
+from quillpost.accounts.tokens import service as token_service
+from quillpost.accounts.users import members, password_resets, sessions
+from quillpost.app.container import Parts
+from quillpost.core.database import Tenant
+from quillpost.core.database.tables.users import memberships, oauth_grants, people
+from quillpost.web.application import create_app
 
 Token = str
 
@@ -40,7 +41,7 @@ class House:
     def personal(self, sub_account_id: int | None = None) -> Token:
         actor = Actor("dana@example.com", person_id=self.person_id)
         with self.parts.db.transaction(Tenant(self.account.id)) as tx:
-            return personal_tokens.create_token(
+            return token_service.create_token(
                 tx, self.account.id, name="mine", mode="test", scopes=None, sub_account_id=sub_account_id,
                 expires_at=None, actor=actor, now=self.now,
             )  # fmt: skip
@@ -100,8 +101,8 @@ def by_the_owner(h: House) -> list[Token]:
     token = h.personal()
     assert h.works(token)
     with h.parts.db.transaction(Tenant(h.account.id)) as tx:
-        token_id = personal_tokens.list_tokens(tx, h.account.id)[0].id
-        personal_tokens.revoke_token(tx, h.account.id, token_id, ACTOR, now=h.now)
+        token_id = token_service.list_tokens(tx, h.account.id)[0].id
+        token_service.revoke_token(tx, h.account.id, token_id, ACTOR, now=h.now)
     return [token]
 
 
@@ -149,7 +150,7 @@ def by_a_stolen_refresh_token(h: House) -> list[Token]:
 def by_disconnecting(h: House) -> list[Token]:
     access, _ = h.pair()
     assert h.works(access)
-    h.in_account(lambda tx: connections.disconnect(tx, h.account.id, h.grant_id(), ACTOR, now=h.now))
+    h.in_account(lambda tx: apps.disconnect(tx, h.account.id, h.grant_id(), ACTOR, now=h.now))
     return [access]
 
 
@@ -195,7 +196,7 @@ def by_ending_the_session_elsewhere(h: House) -> list[Token]:
 def by_another_password(h: House) -> list[Token]:
     page = h.page()
     assert h.works(page)
-    resets.change(
+    password_resets.change(
         h.parts.people, h.person_id, "another good password of hers", ACTOR, session_id=0, now=h.now
     )
     return [page]
@@ -253,7 +254,7 @@ def test_the_family_of_a_sub_account_that_is_gone_gives_no_more_tokens(house: Ho
     assert house.account.delete(f"/sub-accounts/{house.branch}").status_code == 200
     assert house.app.refresh(refresh).status_code == 400
     with house.parts.db.transaction(Tenant(house.account.id)) as tx:
-        assert connections.list_connected(tx, house.account.id, now=house.now) == []
+        assert apps.list_connected(tx, house.account.id, now=house.now) == []
 
 
 def test_a_token_ends_at_the_very_second(house: House, clock: Clock) -> None:

@@ -5,9 +5,9 @@ from scanned import codes_of, count, rows, scan
 
 from direct import TestClient
 from makers import Account, do_due_jobs, make_live, make_sub_account, make_teammate, people
-from quillpost.database import Tenant
-from quillpost.database.event_tables import visits
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.core.database import Tenant
+from quillpost.core.database.tables.notifications import visits
 
 PAGE = "https://shop.example.com/hi"
 FIXED = "The service keeps this list"

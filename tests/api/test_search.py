@@ -7,8 +7,8 @@ import sqlalchemy as sa
 from list_keeper import Lister
 
 from makers import Account, make_live, make_sub_account, person
-from quillpost.database.search import index_new, recipients_with_words
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.core.database.search import index_new, recipients_with_words
 
 PEOPLE = [
     person(

@@ -9,9 +9,9 @@ from list_keeper import Lister
 from test_search import PEOPLE, SEARCHES, found
 
 from makers import Account, person
-from quillpost.database.search import index_new
-from quillpost.duties import tasks
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.app.tasks import tasks
+from quillpost.core.database.search import index_new
 
 MANY = 120
 WAITING = sa.text("select count(*) from pg_locks where not granted and :holder = any(pg_blocking_pids(pid))")

@@ -9,9 +9,9 @@ from traces import FORM, send_raw, traces
 
 from direct import TestClient
 from makers import Account, Clock, make_account, make_sub_account, people, person, postcard
-from quillpost.api.v2.send_body import SendPostcard
-from quillpost.database.tables import accounts, orders
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import accounts, orders
+from quillpost.web.api.send.requests import SendPostcard
 
 NULLABLE_TEXTS = (
     "return_name", "return_address", "return_address2", "return_city", "return_province",

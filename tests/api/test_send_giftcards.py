@@ -21,10 +21,10 @@ from makers import (
     person,
     postcard,
 )
-from quillpost.giftcards import catalogue
-from quillpost.orders import sending
-from quillpost.orders.store import read_order
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.orders import service as order_service
+from quillpost.orders.giftcards import brands
+from quillpost.orders.items import read_order
 
 CENTS = 349
 VALUE = 2_500
@@ -56,7 +56,7 @@ def gift_of(parts: Parts, order_id: int) -> tuple[str, str, int, str | None]:
 
 def retire(parts: Parts, code: str) -> None:
     with parts.db.work() as tx:
-        catalogue.retire(tx, code, now=parts.clock())
+        brands.retire(tx, code, now=parts.clock())
 
 
 def test_a_send_says_what_each_piece_brings(owner: Account) -> None:
@@ -331,13 +331,13 @@ def test_a_brand_that_goes_while_its_send_is_prepared_is_refused(
     owner: Account, parts: Parts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between the look at the catalogue and the order lies all that is fetched and drawn."""
-    keep = sending.keep_files
+    keep = order_service.keep_files
 
-    def keep_while_an_operator_works(*what: Any, **how: Any) -> sending.Files:
+    def keep_while_an_operator_works(*what: Any, **how: Any) -> order_service.Files:
         retire(parts, "brindlewick")
         return keep(*what, **how)
 
-    monkeypatch.setattr(sending, "keep_files", keep_while_an_operator_works)
+    monkeypatch.setattr(order_service, "keep_files", keep_while_an_operator_works)
     refused = owner.send("giftcard")
     assert (refused.status_code, list(refused.json()["errors"])) == (422, ["giftcard_brand"])
     assert owner.get("/orders").json()["meta"]["total"] == 0
@@ -371,7 +371,7 @@ def test_a_stored_send_is_held_against_the_catalogue_when_it_is_opened(owner: Ac
     retire(parts, "brindlewick")
     assert list(owner.post(path).json()["errors"]) == ["giftcard_brand"]
     with parts.db.work() as tx:
-        brand = catalogue.find_brands(tx, ["brindlewick"])["brindlewick"]
+        brand = brands.find_brands(tx, ["brindlewick"])["brindlewick"]
     assert not brand.is_offered
     make_operator(parts, owner.http, mode="live").put("/giftcard-brands/brindlewick", {})
     assert owner.post(path).json()["giftcard_brand"] == "brindlewick"

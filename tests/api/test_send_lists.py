@@ -18,8 +18,8 @@ from makers import (
     postcard,
     warnings_of,
 )
-from quillpost.database.tables import ledger_moves, mailing_lists
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import ledger_moves, mailing_lists
 
 SAME = "Another recipient of this order has the same address."
 NO_ADDRESS = "There is no mailing address, only an e-mail."

@@ -7,7 +7,7 @@ import pytest
 from traces import metadata_text, postcard_with, send_raw, traces
 
 from makers import Account, postcard
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
 
 LIMIT = 8_192
 ODD = (

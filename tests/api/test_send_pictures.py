@@ -10,8 +10,8 @@ from traces import traces
 
 from direct import TestClient
 from makers import Account, Build, make_account
-from quillpost.parts import Parts
-from quillpost.web import create_app
+from quillpost.app.container import Parts
+from quillpost.web.application import create_app
 
 
 def picture(form: str) -> bytes:

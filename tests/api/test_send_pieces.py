@@ -10,8 +10,8 @@ from art_house import ArtHouse
 from PIL import Image
 
 from makers import Account, Build, Clock, carry_on, person, warnings_of
-from quillpost.database.press_tables import batches
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.print_room import batches
 
 PATHS = [
     ("postcard", "postcard", "4x6", "Postcard-4x6", 109),

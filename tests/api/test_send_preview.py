@@ -11,12 +11,12 @@ from traces import traces
 
 from direct import TestClient
 from makers import Account, Clock, person, rows_of_all
-from quillpost.composition.hands.catalogue import STYLES
-from quillpost.composition.pdf.raster import rasterise
-from quillpost.creative.images import HEAVY_AT_ONCE, HEAVY_FOR_ONE, heavy_work
-from quillpost.creative.shelf import forget_expired
-from quillpost.kit.clients import Client, serving
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.core.clients import Client, serving
+from quillpost.core.stored_files import forget_expired
+from quillpost.orders.templates.images import HEAVY_AT_ONCE, HEAVY_FOR_ONE, heavy_work
+from quillpost.rendering.handwriting.catalog import STYLES
+from quillpost.rendering.pdf.raster import rasterise
 
 PNG = b"\x89PNG\r\n\x1a\n"
 SINGLE_TAKE = 14

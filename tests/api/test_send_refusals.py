@@ -10,10 +10,10 @@ from traces import FORM, JSON, postcard_with, send_raw, traces
 
 from direct import TestClient
 from makers import Account, make_account, make_sub_account, people, person, postcard
-from quillpost.composition.words.variables import KNOWN
-from quillpost.database.embedded import EmbeddedPostgres
-from quillpost.parts import Parts
-from quillpost.web import create_app
+from quillpost.app.container import Parts
+from quillpost.core.database.embedded.server import EmbeddedPostgres
+from quillpost.rendering.text.variables import KNOWN
+from quillpost.web.application import create_app
 
 BIG = 10**30
 DIGITS = "9" * 5_000

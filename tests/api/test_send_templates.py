@@ -10,8 +10,8 @@ from PIL import Image
 from traces import traces
 
 from makers import Account, Build, make_sub_account, person
-from quillpost.orders.store import read_order
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.orders.items import read_order
 
 
 @pytest.fixture

@@ -7,12 +7,13 @@ import sqlalchemy as sa
 
 from direct import TestClient
 from makers import Account, Build
-from quillpost import wiring
-from quillpost.database.reachability import DatabaseWatch
-from quillpost.database.tables import accounts
-from quillpost.kit.key_files import KeyFile
-from quillpost.parts import Parts
-from quillpost.web import create_app
+from quillpost.app import bootstrap, runtime
+from quillpost.app.container import Parts
+from quillpost.core.database.engine import DatabaseWatch
+from quillpost.core.database.tables.base import accounts
+from quillpost.core.key_files import KeyFile
+from quillpost.core.settings import Settings
+from quillpost.web.application import create_app
 
 NOWHERE = "host=/nowhere dbname=quillpost"
 
@@ -35,9 +36,9 @@ def test_health_tells_that_the_database_answers(http: TestClient) -> None:
 def test_health_tells_of_a_database_that_is_away(
     tmp_path: Path, url: str | None, silent_for: int, status: int, word: str
 ) -> None:
-    settings = wiring.Settings.model_validate({"home": tmp_path / "home", "database_url": url})
-    KeyFile(wiring.key_path(settings.home)).make()  # without a database nobody can tell whether one is lost
-    app = create_app(wiring.build(settings, NOWHERE))
+    settings = Settings.model_validate({"home": tmp_path / "home", "database_url": url})
+    KeyFile(runtime.key_path(settings.home)).make()  # without a database nobody can tell whether one is lost
+    app = create_app(bootstrap.build(settings, NOWHERE))
     times = iter([0.0, *[float(silent_for)] * 10])
     app.state.database_watch = DatabaseWatch(NOWHERE, lambda: next(times))
     with TestClient(app) as http:

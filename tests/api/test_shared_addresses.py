@@ -1,7 +1,7 @@
 """Several people at one address: one of them is mailed, and it is the first who may be."""
 
 from makers import Account, do_due_jobs, person, postcard
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
 
 SAME = "Another recipient of this order has the same address."
 SUPPRESSED = "This address is on a suppression list."

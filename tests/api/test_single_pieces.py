@@ -10,9 +10,9 @@ from traces import traces
 
 from direct import TestClient
 from makers import Account, Build, Clock, make_account, make_operator
-from quillpost.database.press_tables import prints
-from quillpost.database.tables import items
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import items
+from quillpost.core.database.tables.print_room import prints
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """A postcard from the call to the door, with the clock turned by hand."""
 
 from makers import Account, Clock, carry_on
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
 
 
 def test_a_postcard_is_delivered(owner: Account, parts: Parts, clock: Clock) -> None:

@@ -7,8 +7,8 @@ from guarded import guarded
 from starlette.types import Message, Receive, Scope, Send
 
 from makers import Account
-from quillpost.api.admission import PLACES
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.web.middleware.admission import PLACES
 
 
 async def answering(scope: Scope, receive: Receive, send: Send) -> None:

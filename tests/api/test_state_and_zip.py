@@ -5,8 +5,8 @@ from typing import Any
 from list_keeper import Lister
 
 from makers import Account, Clock, carry_on, postcard
-from quillpost.api.answers import IGNORED
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.web.api.responses import IGNORED
 
 THEIRS = {"name": "Jane Doe", "address": "12 Main St", "city": "Austin", "state": "TX", "zip": "78701"}
 OURS = {"province": "TX", "postal_code": "78701"}

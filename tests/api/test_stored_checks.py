@@ -7,7 +7,7 @@ from art_house import ArtHouse
 from traces import traces
 
 from makers import GIFT, Account, Build, person, postcard, warnings_of
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
 
 
 @pytest.fixture

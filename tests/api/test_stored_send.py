@@ -9,9 +9,9 @@ import sqlalchemy as sa
 from traces import FORM, traces
 
 from makers import GIFT, Account, Clock, make_sub_account, make_teammate, person, postcard
-from quillpost import wiring
-from quillpost.database.tables import stored_sends
-from quillpost.parts import Parts
+from quillpost.app import tasks as app_tasks
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import stored_sends
 
 BASE = "http://quillpost.test/api/v2"
 
@@ -132,7 +132,7 @@ def test_a_byte_order_mark_is_forgotten(owner: Account) -> None:
 
 def forget(parts: Parts) -> None:
     """The job, as a worker runs it."""
-    (job,) = (task for task in wiring.tasks(parts) if task.name == "stored_sends.forget_expired")
+    (job,) = (task for task in app_tasks.tasks(parts) if task.name == "stored_sends.forget_expired")
     assert job.every is not None
     job.run()
 

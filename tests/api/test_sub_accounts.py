@@ -10,12 +10,12 @@ from traces import FORM
 
 from makers import Account, Clock, make_account, make_sub_account, make_teammate
 from quillpost.accounts import sub_accounts as store
-from quillpost.accounts.rules import Caller
+from quillpost.accounts.models import Caller
 from quillpost.accounts.service import sender_of
-from quillpost.api.v2.sub_account_body import Branding
-from quillpost.database.embedded import EmbeddedPostgres
-from quillpost.database.tables import sub_accounts
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.core.database.embedded.server import EmbeddedPostgres
+from quillpost.core.database.tables.base import sub_accounts
+from quillpost.web.api.sub_accounts.schemas import Branding
 
 HOME = {
     "return_name": "Dana",

@@ -9,10 +9,10 @@ from list_keeper import TAKEN, Lister, faults
 from traces import traces
 
 from makers import Account, make_sub_account, make_teammate, person, postcard
-from quillpost.audience.barring import BARS_BY_EMAIL
-from quillpost.audience.rules import SAME_ADDRESS, SUPPRESSED
-from quillpost.database.tables import barred_digests, items
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import barred_digests, items
+from quillpost.recipients.rules import SAME_ADDRESS, SUPPRESSED
+from quillpost.recipients.suppression import BARS_BY_EMAIL
 
 JANE = person(name="Jane Doe", email="jane@example.com")
 PEOPLE = {

@@ -5,11 +5,11 @@ from list_keeper import TAKEN, Lister, faults
 from traces import traces
 
 from makers import Account, Clock, carry_on, make_sub_account, make_teammate, person, postcard
-from quillpost.accounts.rules import Caller
+from quillpost.accounts.models import Caller
 from quillpost.accounts.service import tenant
-from quillpost.audience.barring import BARS_NOBODY
-from quillpost.audience.rules import SUPPRESSED, examine_alone
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.recipients.rules import SUPPRESSED, examine_alone
+from quillpost.recipients.suppression import BARS_NOBODY
 
 JOE = "joe@example.com"
 

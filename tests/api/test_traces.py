@@ -9,8 +9,8 @@ from traces import traces
 from watching import Watch
 
 from makers import Account
-from quillpost.database.tables import accounts, mailing_lists
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import accounts, mailing_lists
 
 # Into the part of its table where those lie that wait, as only the schema's own functions may.
 A_DELIVERY = """

@@ -16,13 +16,12 @@ from traces import logged
 from direct import TestClient
 from makers import Account, make_account, make_sub_account, make_teammate
 from quillpost.accounts.service import mint_token
-from quillpost.api.admission import Admission
-from quillpost.api.passage import Passage
-from quillpost.kit import tokens
-from quillpost.kit.errors import Overloaded
-from quillpost.kit.metrics import REGISTRY
-from quillpost.parts import Parts
-from quillpost.web import create_app
+from quillpost.app.container import Parts
+from quillpost.core import tokens
+from quillpost.core.errors import Overloaded
+from quillpost.core.metrics import REGISTRY
+from quillpost.web.application import create_app
+from quillpost.web.middleware.admission import Admission, Passage
 
 SHARE = 3
 LONG = 3_600.0
@@ -250,8 +249,8 @@ def test_the_service_looks_at_its_processor_while_many_wait(
             looks.append(True)
             return True
 
-    monkeypatch.setattr("quillpost.web.ProcessorLoad", Short)
-    monkeypatch.setattr("quillpost.api.admission.LONG_LINE", 0)
+    monkeypatch.setattr("quillpost.web.application.ProcessorLoad", Short)
+    monkeypatch.setattr("quillpost.web.middleware.admission.LONG_LINE", 0)
 
     async def story() -> None:
         house = House(parts)

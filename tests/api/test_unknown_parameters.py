@@ -3,14 +3,14 @@
 import pytest
 
 from makers import Account
-from quillpost.api import v2
-from quillpost.api.answers import IGNORED
-from quillpost.api.route import V2Route
+from quillpost.web import api
+from quillpost.web.api.responses import IGNORED
+from quillpost.web.api.routes import V2Route
 
 LISTINGS = sorted(
     {
         route.path.removeprefix("/api/v2")
-        for route in v2.routes
+        for route in api.routes
         if isinstance(route, V2Route) and "GET" in (route.methods or ()) and "{" not in route.path
     }
 )

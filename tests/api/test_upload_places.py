@@ -15,12 +15,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from workbooks import workbook
 
 from makers import Account
-from quillpost.api.admission import PLACES, Admission
-from quillpost.api.uploads import AT_ONCE, SHARE
-from quillpost.audience.importing import workbooks
-from quillpost.kit.clients import Client, serving
-from quillpost.kit.fair_turns import FairTurns
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.core.clients import Client, FairTurns, serving
+from quillpost.recipients.imports import workbooks
+from quillpost.web.api.uploads import AT_ONCE, SHARE
+from quillpost.web.middleware.admission import PLACES, Admission
 
 FILE = "/api/v2/imports/preview"
 
@@ -92,7 +91,7 @@ def test_all_together_leave_room_for_other_calls(
     owner: Account, stranger: Account, parts: Parts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert AT_ONCE < PLACES
-    monkeypatch.setattr("quillpost.api.uploads.SHARE", AT_ONCE)
+    monkeypatch.setattr("quillpost.web.api.uploads.SHARE", AT_ONCE)
 
     async def crowd() -> list[tuple[int, Any]]:
         works = Works()

@@ -11,10 +11,10 @@ from uploads import form_of, png
 
 from direct import TestClient
 from makers import Account, make_account
-from quillpost.api.read_requests import LONGEST_FIELD, MOST_FIELDS, MOST_FILES
-from quillpost.database.embedded import EmbeddedPostgres
-from quillpost.parts import Parts
-from quillpost.web import create_app
+from quillpost.app.container import Parts
+from quillpost.core.database.embedded.server import EmbeddedPostgres
+from quillpost.web.api.requests import LONGEST_FIELD, MOST_FIELDS, MOST_FILES
+from quillpost.web.application import create_app
 
 TYPE, NAME = ('name="type"', b"postcard"), ('name="name"', b"Spring")
 IMAGE = ('name="image"; filename="a.png"', png())

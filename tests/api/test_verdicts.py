@@ -25,15 +25,15 @@ from makers import (
     people,
     person,
 )
-from quillpost.database import Tenant, Tx
-from quillpost.database.press_tables import order_verdicts
-from quillpost.database.tables import facts, ledger_moves, orders
-from quillpost.fulfilment import verdicts
-from quillpost.kit.errors import Conflict, Refused
-from quillpost.orders import service
-from quillpost.orders.editing import CHANGED_SINCE
-from quillpost.orders.records import Order
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.core.database import Tenant, Tx
+from quillpost.core.database.tables.base import facts, ledger_moves, orders
+from quillpost.core.database.tables.print_room import order_verdicts
+from quillpost.core.errors import Conflict, Refused
+from quillpost.fulfillment import review
+from quillpost.orders import create
+from quillpost.orders.changes import CHANGED_SINCE
+from quillpost.orders.models import Order
 
 ACTS = ("release", "refuse")
 WHY = {"reason": "The picture is not yours."}
@@ -353,11 +353,11 @@ WAITING = sa.text("select count(*) from pg_locks where not granted")
 def decisions(parts: Parts, order_id: int, operator: Account) -> dict[str, Decide]:
     world, now = parts.worlds["test"], parts.clock()
     return {
-        "release": lambda tx: verdicts.release(tx, world, order_id, operator_id=operator.id, now=now),
-        "refuse": lambda tx: verdicts.refuse(
+        "release": lambda tx: review.release(tx, world, order_id, operator_id=operator.id, now=now),
+        "refuse": lambda tx: review.refuse(
             tx, world, order_id, operator_id=operator.id, reason="No.", now=now
         ),
-        "cancel": lambda tx: service.cancel(tx, order_id, now=now),
+        "cancel": lambda tx: create.cancel(tx, order_id, now=now),
     }
 
 

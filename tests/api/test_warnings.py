@@ -11,11 +11,10 @@ from PIL import Image
 from uploads import upload
 
 from makers import Account, Build, Clock, carry_on, make_operator, person, warnings_of
-from quillpost.api.answers import LONGEST_HEADER
-from quillpost.api.warning_header import warning_header
-from quillpost.database.tables import orders
-from quillpost.orders.ink_contrast import HARD_TO_READ
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import orders
+from quillpost.orders.validation import HARD_TO_READ
+from quillpost.web.api.responses import LONGEST_HEADER, warning_header
 
 SHRUNK = "The message was shrunk to fit"
 LONG = "Thank you for stopping by, it was good to see you all again. " * 9

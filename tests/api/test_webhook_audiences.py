@@ -17,8 +17,8 @@ from makers import (
     make_teammate,
     person,
 )
-from quillpost.parts import Parts
-from quillpost.web import create_app
+from quillpost.app.container import Parts
+from quillpost.web.application import create_app
 
 
 @pytest.fixture

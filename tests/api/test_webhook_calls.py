@@ -8,7 +8,7 @@ from traces import FORM, traces
 
 from makers import Account, make_account, make_sub_account, make_teammate
 from quillpost.accounts import service as accounts
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
 
 URL = "https://example.com/hook"
 KEYS = {

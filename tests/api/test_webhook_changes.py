@@ -12,9 +12,9 @@ from traces import traces
 
 from makers import Account, Clock, make_sub_account, make_teammate
 from quillpost.accounts import service as accounts
-from quillpost.database.event_tables import deliveries, webhooks
-from quillpost.database.tables import mailing_lists
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import mailing_lists
+from quillpost.core.database.tables.notifications import deliveries, webhooks
 
 URL = "https://example.com/hook"
 UNKNOWN_LIST = {"message": "Mailing List Does Not Exist"}

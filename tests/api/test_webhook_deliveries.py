@@ -8,9 +8,9 @@ from traces import traces
 
 from makers import Account, Clock, make_live, make_sub_account, make_teammate
 from quillpost.accounts import service as accounts
-from quillpost.parts import Parts
-from quillpost.webhooks import log
-from quillpost.webhooks.rules import ORDER_STATUS
+from quillpost.app.container import Parts
+from quillpost.notifications.webhooks import deliveries
+from quillpost.notifications.webhooks.rules import ORDER_STATUS
 
 KEYS = {
     "id", "event_id", "event_type", "url", "status", "attempts", "request_body", "response_status",
@@ -108,7 +108,7 @@ def test_the_log_is_filtered_by_status_and_by_type(owner: Account, parts: Parts)
 def test_a_log_that_is_too_long_is_looked_through_from_its_newest(
     owner: Account, parts: Parts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log, "MOST", 3)
+    monkeypatch.setattr(deliveries, "MOST", 3)
     hook = subscribe(owner)
     place(parts, owner, 2)
     listed = [
@@ -129,7 +129,7 @@ def test_a_type_is_looked_for_among_the_newest(
     assert types[-1] == ORDER_STATUS, "the first is the oldest"
     asked = f"/webhooks/{hook}/deliveries?event_type={ORDER_STATUS}"
     for most in (len(types), len(types) - 1):
-        monkeypatch.setattr(log, "MOST", most)
+        monkeypatch.setattr(deliveries, "MOST", most)
         listed, count = owner.get(asked).json(), types[:most].count(ORDER_STATUS)
         is_truncated = most < len(types)
         assert (listed["meta"]["total"], len(listed["data"])) == (count, count)

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from standardwebhooks import WebhookVerificationError
 
-from quillpost.kit.standard_webhooks import new_secret, sign
-from quillpost.webhooks.rules import RETRY_AFTER
-from quillpost.wiring import now
+from quillpost.app.runtime import now
+from quillpost.client.signatures import new_secret, sign
+from quillpost.notifications.webhooks.rules import RETRY_AFTER
 
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs" / "webhooks.md").read_text()

@@ -9,9 +9,9 @@ from told import empty_lane, is_awake, logged, place, set_status, subscribe
 from traces import traces
 
 from makers import Account, Clock, carry_on, do_due_jobs, make_live, make_sub_account, make_teammate, person
-from quillpost.database.event_tables import deliveries, webhook_replays
-from quillpost.parts import Parts
-from quillpost.webhooks import replaying
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.notifications import deliveries, webhook_replays
+from quillpost.notifications.webhooks import replay as replaying
 
 START = "2026-05-04T12:00:00Z"
 

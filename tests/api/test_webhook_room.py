@@ -6,7 +6,7 @@ from test_webhook_calls import subscribe
 
 from direct import TestClient
 from makers import Build, count_rows, make_account, make_live, make_sub_account, make_teammate
-from quillpost.web import create_app
+from quillpost.web.application import create_app
 
 FULL = (
     "An account has at most 3 subscriptions, in both modes and all sub accounts together. "

@@ -9,9 +9,9 @@ from told import subscribe
 from traces import traces
 
 from makers import Account, Clock, make_live, make_sub_account, make_teammate
-from quillpost.database.event_tables import webhooks
-from quillpost.parts import Parts
-from quillpost.webhooks.service import unseal
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.notifications import webhooks
+from quillpost.notifications.webhooks.service import unseal
 
 
 def rotate(who: Account, hook: int, **how: Any) -> Any:

@@ -15,8 +15,8 @@ from standardwebhooks import Webhook, WebhookVerificationError
 
 from direct import TestClient
 from makers import Account, Build, Clock, make_account
-from quillpost.parts import Parts
-from quillpost.web import create_app
+from quillpost.app.container import Parts
+from quillpost.web.application import create_app
 
 ROOT = Path(__file__).parents[2]
 METADATA = {"name": "Zoë ✓", "nested": {"a": [1, 2.5, None]}}

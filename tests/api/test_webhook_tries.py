@@ -7,8 +7,8 @@ from outbox import fan_out
 from receivers import deliver
 
 from makers import Account, Clock
-from quillpost.parts import Parts
-from quillpost.webhooks.rules import EVENT_TYPES
+from quillpost.app.container import Parts
+from quillpost.notifications.webhooks.rules import EVENT_TYPES
 
 
 def subscribe(owner: Account, **how: Any) -> int:

@@ -6,8 +6,8 @@ import sqlalchemy as sa
 from outbox import fan_out
 
 from makers import Account
-from quillpost.database.event_tables import deliveries, webhook_lanes, webhooks
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.notifications import deliveries, webhook_lanes, webhooks
 
 URL = "https://example.com/hook"
 

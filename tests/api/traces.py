@@ -10,8 +10,8 @@ import structlog
 from httpx2 import Response
 
 from makers import Account, postcard, rows_of_all
-from quillpost.kit.logs import configure_logs
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.core.logging import configure_logs
 
 JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"

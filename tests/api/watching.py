@@ -5,7 +5,7 @@ import sqlalchemy as sa
 from psycopg import sql
 
 from makers import rows_of, rows_of_all, tables_with_traces
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
 
 Traces = tuple[dict[str, tuple[int, int]], list[str]]
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
 
 WRITE = sa.text(
     """

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from furnished import Furnished, furnished
 
-from quillpost.database.embedded import EmbeddedPostgres
+from quillpost.core.database.embedded.server import EmbeddedPostgres
 
 
 @pytest.fixture(scope="session")

@@ -15,21 +15,22 @@ from signed_in import make_person
 
 from direct import TestClient
 from makers import Account, Clock, carry_on, do_due_jobs, make_operator, person
-from quillpost import wiring
-from quillpost.accounts import clients
-from quillpost.accounts.audit import Actor
-from quillpost.accounts.minting import insert_token
-from quillpost.database.embedded import EmbeddedPostgres
-from quillpost.database.event_tables import deliveries
-from quillpost.database.people_tables import invitations as invitation_table
-from quillpost.database.people_tables import memberships, oauth_grants, sessions
-from quillpost.database.press_tables import batches
-from quillpost.database.tables import items, prices
-from quillpost.fulfilment.ticket import TICKET_JSON
-from quillpost.parts import Parts
-from quillpost.people import invitations
-from quillpost.people.sessions import open_session
-from quillpost.web import create_app
+from quillpost.accounts.audit.service import Actor
+from quillpost.accounts.oauth import clients
+from quillpost.accounts.tokens.queries import insert_token
+from quillpost.accounts.users import invitations
+from quillpost.accounts.users.sessions import open_session
+from quillpost.app import bootstrap
+from quillpost.app.container import Parts
+from quillpost.core.database.embedded.server import EmbeddedPostgres
+from quillpost.core.database.tables.base import items, prices
+from quillpost.core.database.tables.notifications import deliveries
+from quillpost.core.database.tables.print_room import batches
+from quillpost.core.database.tables.users import invitations as invitation_table
+from quillpost.core.database.tables.users import memberships, oauth_grants, sessions
+from quillpost.core.settings import Settings
+from quillpost.fulfillment.tickets import TICKET_JSON
+from quillpost.web.application import create_app
 
 TOWNS = (
     ("Austin", "TX", "78701"), ("Chicago", "IL", "60601"), ("New York", "NY", "10001"),
@@ -75,10 +76,10 @@ def furnished(postgres: EmbeddedPostgres, template: str, home: Path) -> Iterator
     clock = Clock()
     with psycopg.connect(postgres.conninfo("postgres"), autocommit=True) as admin, ArtHouse() as art:
         admin.execute(f'create database "{name}" template {template} strategy file_copy')
-        settings = wiring.Settings.model_validate(
+        settings = Settings.model_validate(
             {"home": home, "calls_a_minute": 1_000_000, "allow_private_urls": True, "receiver": True}
         )
-        parts = wiring.build(settings, postgres.conninfo(name), clock=clock.now)
+        parts = bootstrap.build(settings, postgres.conninfo(name), clock=clock.now)
         with TestClient(create_app(parts), base_url="http://quillpost.test") as http:
             account = make_operator(parts, http, "owner@example.com")
             person_id = make_person(parts, account.id, "dana@example.com")

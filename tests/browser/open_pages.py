@@ -5,9 +5,9 @@ from urllib.parse import urlencode, urlsplit
 import sqlalchemy as sa
 from furnished import Furnished, made
 
-from quillpost.accounts.audit import Actor
-from quillpost.database.tables import accounts, items
-from quillpost.people import invitations, resets
+from quillpost.accounts.audit.service import Actor
+from quillpost.accounts.users import invitations, password_resets
+from quillpost.core.database.tables.base import accounts, items
 
 SITE = "https://product.example.com"
 CODE = "AB12CD34EF"
@@ -23,7 +23,7 @@ def open_pages(house: Furnished) -> dict[str, tuple[str, int]]:
             actor=Actor("dana@example.com", person_id=house.person_id), base_url="", now=now, is_mailed=False,
         )  # fmt: skip
         piece = tx.scalar(sa.select(items.c.code).where(items.c.id == house.ids["item_id"]))
-        reset = resets.link_for(tx, house.person_id, base_url="", now=now)
+        reset = password_resets.link_for(tx, house.person_id, base_url="", now=now)
     frame = str(made(house, "/embeds", {"origin": SITE, "piece": "postcard-4x6", "message": "Hello!"})["url"])
     return {
         "open-front": ("/", 200),

@@ -9,10 +9,10 @@ from raw_http import real_server
 from signed_in import make_person
 
 from makers import Account
-from quillpost.parts import Parts
-from quillpost.people.sessions import open_session
-from quillpost.reception.cookies import SESSION
-from quillpost.web import create_app
+from quillpost.accounts.users.sessions import open_session
+from quillpost.app.container import Parts
+from quillpost.web.application import create_app
+from quillpost.web.cookies import SESSION
 
 
 @contextmanager

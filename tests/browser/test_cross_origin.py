@@ -8,8 +8,8 @@ from playwright.sync_api import Page
 from raw_http import real_server
 
 from makers import Account, postcard
-from quillpost.parts import Parts
-from quillpost.web import create_app
+from quillpost.app.container import Parts
+from quillpost.web.application import create_app
 
 CALL = """
 async ([address, how]) => {

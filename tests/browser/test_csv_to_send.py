@@ -12,9 +12,9 @@ from playwright.sync_api import Locator, Page, expect
 from somebody import at_the_dashboard, go_to
 
 from makers import Account, Clock, do_due_jobs
-from quillpost.database.tables import orders
-from quillpost.parts import Parts
-from quillpost.reception.zones import COOKIE
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import orders
+from quillpost.web.cookies import COOKIE
 
 ZONE = "America/Los_Angeles"
 PEOPLE = """Customer,Street,Town,ST,ZIP code,Favorite

@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 from somebody import at_the_dashboard, go_to
 
 from makers import Account
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
 
 EXAMPLE = re.compile(r"```html\n(.*?)```", re.DOTALL)
 MESSAGE = "Hi %FIRST_NAME%, welcome to the neighborhood!"

@@ -14,8 +14,8 @@ from playwright.sync_api import Page, expect
 from raw_http import real_server
 from signed_in import ACCEPTS
 
-from quillpost.reception.cookies import SESSION
-from quillpost.web import create_app
+from quillpost.web.application import create_app
+from quillpost.web.cookies import SESSION
 
 PARAMETER = re.compile(r"\{([^}]+)\}")
 PAGE = b"<!doctype html>"

@@ -8,7 +8,7 @@ from somebody import at_the_dashboard
 from staying import looked_at
 
 from makers import Account, Clock, carry_on, people
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
 
 
 def test_a_scan_is_seen_on_every_open_page(parts: Parts, owner: Account, clock: Clock) -> None:

@@ -13,9 +13,9 @@ from somebody import at_the_dashboard, go_to
 
 from direct import TestClient
 from makers import Account, Build, Clock, carry_on, make_live, make_operator, people
-from quillpost import jobs
-from quillpost.fulfilment.rules import reference
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.core import jobs
+from quillpost.fulfillment.rules import reference
 
 FIRST, SECOND = reference(1), reference(2)
 FAIL = sa.text("update procrastinate_jobs set status = 'failed', attempts = 20 where task_name = :task")

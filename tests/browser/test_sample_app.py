@@ -12,7 +12,7 @@ from playwright.sync_api import Page, expect
 from somebody import at_the_dashboard, go_to
 
 from makers import Account, postcard
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
 
 MESSAGE = "Hi %FIRST_NAME%, thank you for your order!"
 VERIFIER = "v" * 64

@@ -11,7 +11,7 @@ from playwright.sync_api import Locator, Page, expect
 from somebody import at_the_dashboard
 
 from makers import Account
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
 
 MARA = {
     "name": "Mara Ellison",

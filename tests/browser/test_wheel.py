@@ -14,8 +14,8 @@ from chromium import new_page
 from playwright.sync_api import expect
 from test_first_card import joins
 
-from quillpost.composition.hands.catalogue import FURTHER, STYLES
-from quillpost.pages.assets import PACKAGED
+from quillpost.rendering.handwriting.catalog import FURTHER, STYLES
+from quillpost.web.assets import PACKAGED
 
 ROOT = Path(__file__).parents[2]
 BUNDLED = "quillpost/node_modules/"

@@ -11,7 +11,7 @@ import pytest
 from operator_commands import Outcome, Quillpost
 
 from quillpost.cli import main
-from quillpost.database.embedded import EmbeddedPostgres
+from quillpost.core.database.embedded.server import EmbeddedPostgres
 
 
 @pytest.fixture

@@ -5,11 +5,11 @@ from uuid import uuid4
 
 from gift_press import BRAND, VALUE, load, stock_of
 
-from quillpost import wiring
-from quillpost.cli.giftcard_checks import check_cards
-from quillpost.giftcards.stocking import count_stock, release
-from quillpost.parts import Parts
-from quillpost.ports.giftcards import CardAsked, GiftCard, NoCard
+from quillpost.app.container import Parts
+from quillpost.cli.doctor.operations import check_cards
+from quillpost.core.settings import Settings
+from quillpost.orders.giftcards.ports import CardAsked, GiftCard, NoCard
+from quillpost.orders.giftcards.stock import count_stock, release
 
 CARD = CardAsked(str(uuid4()), BRAND, BRAND, VALUE)
 
@@ -27,9 +27,9 @@ def assert_no_card_is_given_before_it_is_released(parts: Parts) -> None:
     assert isinstance(stock.issue([another], now=now)[another.reference], NoCard)
     with parts.db.work() as tx:
         [shelf] = count_stock(tx, now=now)
-        found = {each.subject for each in check_cards(tx, wiring.Settings(), now=now)}
+        found = {each.subject for each in check_cards(tx, Settings(), now=now)}
         assert (shelf.free, shelf.set_aside, "restored gift cards" in found) == (0, 2, True)
         assert (release(tx, "another", now=now), release(tx, None, now=now)) == (0, 2)
-        found = {each.subject for each in check_cards(tx, wiring.Settings(), now=now)}
+        found = {each.subject for each in check_cards(tx, Settings(), now=now)}
         assert "restored gift cards" not in found
     assert isinstance(stock.issue([another], now=now)[another.reference], GiftCard)

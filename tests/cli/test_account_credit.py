@@ -6,7 +6,7 @@ import pytest
 from operator_commands import Outcome, Quillpost
 from placing import open_account
 
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
 
 EMAIL = "owner@example.com"
 

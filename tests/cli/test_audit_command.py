@@ -8,10 +8,10 @@ import pytest
 from operator_commands import Outcome, Quillpost
 
 from makers import Account
-from quillpost.accounts import audit
-from quillpost.accounts.audit import Actor, Entry
-from quillpost.accounts.audit_words import told
-from quillpost.parts import Parts
+from quillpost.accounts.audit import service as audit_service
+from quillpost.accounts.audit.labels import told
+from quillpost.accounts.audit.service import Actor, Entry
+from quillpost.app.container import Parts
 
 EMAIL = "owner@example.com"
 DANA = Actor("dana@example.com", address="203.0.113.7")
@@ -29,7 +29,7 @@ def command(quillpost: Quillpost, conninfo: str, tmp_path: Path) -> Audit:
 
 def note(parts: Parts, account: Account, act: str, actor: Actor = DANA, **about: object) -> None:
     with parts.db.work() as tx:
-        audit.note(tx, account.id, act, actor, about=about, now=parts.clock())
+        audit_service.note(tx, account.id, act, actor, about=about, now=parts.clock())
 
 
 def test_a_line_says_who_did_what_when_and_from_where(command: Audit, owner: Account, parts: Parts) -> None:

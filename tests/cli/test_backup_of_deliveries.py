@@ -10,11 +10,12 @@ from operator_commands import Quillpost
 from outbox import claim, fan_out, settle
 
 from makers import Account, Clock, carry_on, rows_of_all
-from quillpost import wiring
-from quillpost.database import dump
-from quillpost.database.postgres_binaries import find_binaries
-from quillpost.parts import Parts
-from quillpost.webhooks import days
+from quillpost.app import bootstrap
+from quillpost.app.container import Parts
+from quillpost.core.database import dump
+from quillpost.core.database.embedded.binaries import find_binaries
+from quillpost.core.settings import Settings
+from quillpost.notifications.webhooks import deliveries
 
 pytestmark = pytest.mark.costly
 
@@ -25,7 +26,7 @@ PLACES = "select tableoid::regclass::text, status, count(*) from deliveries grou
 def places(owner: Account, parts: Parts, clock: Clock) -> list[tuple[str, str, int]]:
     """Where deliveries lie: two that were settled, in the day's table, and others that wait."""
     assert owner.post("/webhooks", {"url": "https://example.com/hook", "type": "*"}).status_code == 201
-    days.keep(parts.db, now=clock.now())
+    deliveries.keep(parts.db, now=clock.now())
     owner.send()
     carry_on(parts, clock, seconds=40)
     fan_out(parts)
@@ -61,14 +62,14 @@ def test_deliveries_come_back_into_their_days_and_go_on(
     for command, home, database in steps:
         outcome = quillpost(command, tmp_path / "b.qpb", home=home, database_url=database)
         assert outcome.code == 0, outcome.err
-    restored = wiring.build(wiring.Settings(home=tmp_path / "new-home"), blank, clock=clock.now)
+    restored = bootstrap.build(Settings(home=tmp_path / "new-home"), blank, clock=clock.now)
     assert places_in(restored) == places
     assert rows_of_all(restored)["deliveries"] == before
     while dues := claim(restored):
         settle(restored, dues)
     assert {status for _, status, _ in places_in(restored)} == {"delivered", "failed"}
     clock.advance(days=31)
-    days.keep(restored.db, now=clock.now())
+    deliveries.keep(restored.db, now=clock.now())
     assert places_in(restored) == []
     restored.db.close()
 
@@ -79,11 +80,11 @@ def test_a_day_that_is_too_old_while_a_backup_runs_is_in_it_and_dropped_afterwar
     """The hourly job comes after the snapshot, and before `pg_dump` has looked at anything."""
     later = clock.now() + timedelta(days=31)
     with dump.held_snapshot(conninfo) as snapshot:
-        days.keep(parts.db, now=later)
+        deliveries.keep(parts.db, now=later)
         dump.load(find_binaries(), blank, dump.dumped(find_binaries(), conninfo, snapshot))
     with psycopg.connect(blank) as connection:
         assert connection.execute(PLACES).fetchall() == places
-    days.keep(parts.db, now=later)
+    deliveries.keep(parts.db, now=later)
     assert places_in(parts) == []
     with parts.db.work() as tx:
         assert tx.execute(sa.text("select to_regclass(:name)"), {"name": places[0][0]}).scalar_one() is None

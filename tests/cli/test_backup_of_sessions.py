@@ -9,16 +9,17 @@ from signed_in import browser_of, make_person
 
 from direct import TestClient
 from makers import Account
-from quillpost import wiring
-from quillpost.accounts.minting import insert_token
-from quillpost.database import dump
-from quillpost.database.engine import administrator
-from quillpost.database.people_tables import password_resets, people, sessions
-from quillpost.database.schema import create_roles
-from quillpost.database.tables import tokens
-from quillpost.parts import Parts
-from quillpost.people import resets
-from quillpost.web import create_app
+from quillpost.accounts.tokens.queries import insert_token
+from quillpost.accounts.users import password_resets as resets
+from quillpost.app import bootstrap
+from quillpost.app.container import Parts
+from quillpost.core.database import dump
+from quillpost.core.database.engine import administrator
+from quillpost.core.database.schema import create_roles
+from quillpost.core.database.tables.base import tokens
+from quillpost.core.database.tables.users import password_resets, people, sessions
+from quillpost.core.settings import Settings
+from quillpost.web.application import create_app
 
 pytestmark = pytest.mark.costly
 
@@ -44,7 +45,7 @@ def test_sessions_end_with_a_restore_and_people_stay(
     assert restored.code == 0, restored.err
     assert "Everyone signs in anew." in restored.out
 
-    service = wiring.build(wiring.Settings(home=tmp_path / "another"), blank, clock=parts.clock)
+    service = bootstrap.build(Settings(home=tmp_path / "another"), blank, clock=parts.clock)
     with service.db.work() as tx:
         assert tx.execute(sa.select(people.c.email)).scalars().all() == [DANA]
         assert tx.execute(sa.select(sessions.c.id)).all() == []

@@ -17,16 +17,17 @@ from restored_cards import assert_no_card_is_given_before_it_is_released, have_t
 
 from direct import TestClient
 from makers import Account, Clock, carry_on, rows_of_all
-from quillpost import wiring
-from quillpost.cli.ground import schema_of
-from quillpost.database import archive, dump
-from quillpost.database.embedded import EmbeddedPostgres
-from quillpost.database.event_tables import webhooks
-from quillpost.database.postgres_binaries import find_binaries
-from quillpost.fulfilment.serials import take_turns
-from quillpost.parts import Parts
-from quillpost.web import create_app
-from quillpost.webhooks.service import unseal
+from quillpost.app import bootstrap, runtime
+from quillpost.app.container import Parts
+from quillpost.cli.runtime import schema_of
+from quillpost.core.database import archive, dump
+from quillpost.core.database.embedded.binaries import find_binaries
+from quillpost.core.database.embedded.server import EmbeddedPostgres
+from quillpost.core.database.tables.notifications import webhooks
+from quillpost.core.settings import Settings
+from quillpost.fulfillment.serials import take_turns
+from quillpost.notifications.webhooks.service import unseal
+from quillpost.web.application import create_app
 
 pytestmark = pytest.mark.costly
 
@@ -89,10 +90,10 @@ def test_everything_comes_back_into_an_empty_home(
     home = folder / "home"
     outcome = quillpost("restore", saved.file, home=home)
     assert outcome.code == 0, outcome.err
-    settings = wiring.Settings.model_validate({"home": home})
-    ground = wiring.open_ground(settings)
+    settings = Settings.model_validate({"home": home})
+    ground = runtime.open_ground(settings)
     try:
-        parts = wiring.build(settings, ground.conninfo, clock=clock.now)
+        parts = bootstrap.build(settings, ground.conninfo, clock=clock.now)
         with TestClient(create_app(parts), base_url="http://quillpost.test") as http:
             same = replace(owner, http=http)  # the same token
             assert _orders(same) == saved.orders
@@ -122,7 +123,7 @@ def test_what_was_given_out_since_the_backup_is_not_given_out_again(
 
     outcome = quillpost("restore", saved.file, **emptiness.settings)
     assert (outcome.code, "1 gift card in stock may have been mailed" in outcome.out) == (0, True)
-    restored = wiring.build(wiring.Settings(home=emptiness.home), emptiness.database_url, clock=parts.clock)
+    restored = bootstrap.build(Settings(home=emptiness.home), emptiness.database_url, clock=parts.clock)
     assert_no_card_is_given_before_it_is_released(restored)
     assert _given_out(restored) == known
     carry_on(restored, clock, seconds=40)

@@ -4,9 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from quillpost.cli.clock_check import check_clock
-from quillpost.cli.findings import Finding
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.cli.doctor.models import Finding
+from quillpost.cli.doctor.operations import check_clock
 
 
 def clock_finding(parts: Parts, *, off: float) -> Finding:

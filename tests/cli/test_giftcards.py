@@ -12,18 +12,19 @@ from operator_commands import Outcome, Quillpost
 
 from direct import TestClient
 from makers import Account, Clock, make_account, people
-from quillpost import wiring
 from quillpost.accounts import service
-from quillpost.accounts.audit import read_log
-from quillpost.cli.findings import Finding
-from quillpost.cli.giftcard_checks import check_cards
-from quillpost.database import dump
-from quillpost.database.giftcard_tables import giftcard_brands, giftcard_stock, giftcards
-from quillpost.giftcards import stocking, vault
-from quillpost.kit.errors import NotReady
-from quillpost.kit.sealing import Sealer
+from quillpost.accounts.audit.service import read_log
+from quillpost.app.container import Parts
+from quillpost.cli.doctor.models import Finding
+from quillpost.cli.doctor.operations import check_cards
+from quillpost.core.database import dump
+from quillpost.core.database.tables.giftcards import giftcard_brands, giftcard_stock, giftcards
+from quillpost.core.encryption import Sealer
+from quillpost.core.errors import NotReady
+from quillpost.core.settings import Settings
+from quillpost.orders.giftcards import issuance
+from quillpost.orders.giftcards import stock as stocking
 from quillpost.orders.rules import ItemStatus
-from quillpost.parts import Parts
 
 BRAND, OTHER = "brindlewick", "inkwell-otter"
 CARDS = f"""Brand,Amount,Code,PIN,URL,Expires_on
@@ -75,7 +76,8 @@ def test_a_file_is_loaded_once_and_counted(run: Run, parts: Parts, file: Path) -
     assert [(row.brand, row.cents) for row in rows] == [(BRAND, 2_500), (BRAND, 2_500), (BRAND, 500)]
     assert {(row.mode, row.source) for row in rows} == {("live", "cards.csv")}
     cards = [
-        vault.open_card(parts.sealer, vault.stock_context(row.id), bytes(row.card_sealed)) for row in rows
+        issuance.open_card(parts.sealer, issuance.stock_context(row.id), bytes(row.card_sealed))
+        for row in rows
     ]
     assert [(card.code, card.pin, card.url) for card in cards] == [
         ("HUSH-1", "0001", None), ("HUSH-2", None, None), (None, None, "https://cards.example/HUSH-3"),
@@ -295,14 +297,14 @@ def test_cards_of_pieces_are_listed_without_what_they_are_redeemed_with(
     with parts.db.work() as tx:
         sealed = tx.execute(sa.select(giftcards.c.item_id, giftcards.c.card_sealed)).all()
     for row in sealed:
-        card = vault.open_card(parts.sealer, vault.card_context(row.item_id), bytes(row.card_sealed))
+        card = issuance.open_card(parts.sealer, issuance.card_context(row.item_id), bytes(row.card_sealed))
         assert card.code is not None
         assert card.code not in everything
         assert claim_of(parts, row.item_id) not in everything
 
 
 def findings(parts: Parts, **settings: object) -> dict[str, Finding]:
-    chosen = wiring.Settings.model_validate(settings)
+    chosen = Settings.model_validate(settings)
     with parts.db.work() as tx:
         return {found.subject: found for found in check_cards(tx, chosen, now=parts.clock())}
 

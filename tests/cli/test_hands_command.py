@@ -11,15 +11,16 @@ import pytest
 from operator_commands import Quillpost
 from PIL import Image
 
-from quillpost import wiring
-from quillpost.adapters.files.faces import FaceFolder
-from quillpost.cli.gallery import draw_gallery
-from quillpost.composition.hands.catalogue import DEFAULT, STYLES, Style
-from quillpost.composition.hands.collection import Hands
-from quillpost.composition.hands.sources import FontSources
-from quillpost.composition.pages.templates import shipped_pieces
-from quillpost.composition.studio import Studio
-from quillpost.creative.sandbox import LimitedSandbox
+from quillpost.app import bootstrap
+from quillpost.cli.handwriting import draw_gallery
+from quillpost.core.settings import Settings
+from quillpost.integrations.storage.fonts import FaceFolder
+from quillpost.rendering.decoder.sandbox import LimitedSandbox
+from quillpost.rendering.handwriting.catalog import DEFAULT, STYLES, Style
+from quillpost.rendering.handwriting.collection import Hands
+from quillpost.rendering.handwriting.sources import FontSources
+from quillpost.rendering.layout.templates import shipped_pieces
+from quillpost.rendering.renderer import Studio
 from stocked_faces import NO_PACKAGES, file_of, hands_in, stock
 
 GRACE = next(style for style in STYLES if style.name == "Grace")
@@ -53,7 +54,7 @@ def test_preparing_makes_what_is_missing_and_nothing_else(faces: Path, quillpost
     assert ended.stderr == ""
     made = file_of(GRACE, faces)
     assert stat.S_IMODE(made.stat().st_mode) == 0o644
-    assert made.read_bytes() == wiring.hands(wiring.Settings()).prepared(GRACE).to_bytes()
+    assert made.read_bytes() == bootstrap.hands(Settings()).prepared(GRACE).to_bytes()
     assert {name: (faces / name).stat().st_mtime_ns for name in ages} == ages
 
     again = quillpost("hands", "--prepare", faces_folder=faces, font_packages=NO_PACKAGES)
@@ -96,7 +97,7 @@ class FewFonts(FontSources):
 def test_the_gallery_shows_every_hand_and_every_side_of_every_piece(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    kept = wiring.hands(wiring.Settings())
+    kept = bootstrap.hands(Settings())
     faces = tmp_path / "faces"
     stock(faces, without=[GRACE])
     file_of(GRACE, faces).write_bytes(kept.prepared(GRACE).to_bytes())
@@ -110,7 +111,7 @@ def test_the_gallery_shows_every_hand_and_every_side_of_every_piece(
 def test_the_gallery_of_an_installation_is_complete(tmp_path: Path, quillpost: Quillpost) -> None:
     outcome = quillpost("hands", tmp_path / "gallery")
     assert outcome.code == 0, outcome.err
-    assert_complete(tmp_path / "gallery", [*wiring.hands(wiring.Settings()).styles.values()])
+    assert_complete(tmp_path / "gallery", [*bootstrap.hands(Settings()).styles.values()])
 
 
 def assert_complete(gallery: Path, hands: list[Style]) -> None:

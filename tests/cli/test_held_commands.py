@@ -13,13 +13,13 @@ from pressing import READY
 
 from makers import Build, Clock, carry_on, people
 from quillpost.accounts import service as accounts
-from quillpost.accounts.audit import read_log
-from quillpost.accounts.audit_words import told
-from quillpost.database import Tenant
-from quillpost.database.press_tables import order_verdicts
-from quillpost.database.tables import items
-from quillpost.orders.records import Order
-from quillpost.parts import Parts
+from quillpost.accounts.audit.labels import told
+from quillpost.accounts.audit.service import read_log
+from quillpost.app.container import Parts
+from quillpost.core.database import Tenant
+from quillpost.core.database.tables.base import items
+from quillpost.core.database.tables.print_room import order_verdicts
+from quillpost.orders.models import Order
 
 Command = Callable[..., Outcome]
 

@@ -8,9 +8,9 @@ import sqlalchemy as sa
 from operator_commands import Outcome, Quillpost
 from placing import open_account
 
-from quillpost.accounts.rules import Caller
-from quillpost.database.people_tables import audit_log
-from quillpost.parts import Parts
+from quillpost.accounts.models import Caller
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.users import audit_log
 
 ROWS = "Wer,Wo,Zip\nJane,12 Main St,78701\nJohn,14 Main St,78701\nJim,12 main st.,78701\nJoe,=1,1\n"
 

@@ -18,19 +18,19 @@ from sealed_files import sealed_file
 from structlog.testing import capture_logs
 
 from makers import Account, make_operator
-from quillpost.accounts.audit import read_log
-from quillpost.cli.findings import Finding
-from quillpost.cli.key_check import check_key
+from quillpost.accounts.audit.service import read_log
+from quillpost.app.container import Parts
+from quillpost.app.runtime import warn_of_open_key
+from quillpost.cli.doctor.models import Finding
+from quillpost.cli.doctor.operations import check_key
 from quillpost.cli.keys import Standing
-from quillpost.database import resealing
-from quillpost.database.event_tables import webhooks
-from quillpost.footing import warn_of_open_key
-from quillpost.fulfilment.batch_store import place_of
-from quillpost.kit.key_files import KeyFile
-from quillpost.kit.sealing import NAMELESS, Sealer, fingerprint
-from quillpost.parts import Parts
-from quillpost.webhooks.service import secret_context, unseal
-from quillpost.wiring import Settings
+from quillpost.core.database import encrypted_columns
+from quillpost.core.database.tables.notifications import webhooks
+from quillpost.core.encryption import NAMELESS, Sealer, fingerprint
+from quillpost.core.key_files import KeyFile
+from quillpost.core.settings import Settings
+from quillpost.fulfillment.files import place_of
+from quillpost.notifications.webhooks.service import secret_context, unseal
 
 Keys = Callable[..., Outcome]
 
@@ -103,7 +103,7 @@ def test_a_key_in_the_file_is_changed_and_the_former_one_forgotten(
     assert f"keys forget {first}" in done.out
     assert secret_of(parts, hook, Sealer.of([new])) == secret
 
-    monkeypatch.setattr(resealing, "LONGEST_WAIT", "50ms")
+    monkeypatch.setattr(encrypted_columns, "LONGEST_WAIT", "50ms")
     with parts.db.work() as tx:
         tx.execute(sa.text("lock table batch_files in row exclusive mode"))
         refuses(first, "writes to batch_files")

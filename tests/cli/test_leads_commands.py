@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from operator_commands import Outcome, Quillpost
 
-from quillpost.adapters.leads.table import TableLeads
-from quillpost.leads.tags import RECORD_TYPES
-from quillpost.parts import Parts
-from quillpost.ports.leads import LeadsAsked
+from quillpost.app.container import Parts
+from quillpost.integrations.leads.table import TableLeads
+from quillpost.recipients.leads.ports import LeadsAsked
+from quillpost.recipients.leads.rules import RECORD_TYPES
 
 ROWS = """LON,LAT,NUMBER,STREET,POSTCODE
 -97.74,30.27,1,Oak St,78701

@@ -9,20 +9,20 @@ from newsroom import PHONE, post
 from placing import open_account
 
 from makers import Clock
-from quillpost import wiring
-from quillpost.cli.findings import Finding
-from quillpost.cli.notice_checks import check_mail, check_notices, check_texts
-from quillpost.database.event_tables import notices
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.cli.doctor.models import Finding
+from quillpost.cli.doctor.operations import check_mail, check_notices, check_texts
+from quillpost.core.database.tables.notifications import notices
+from quillpost.core.settings import Settings
 
 
 def mail_finding(**given: object) -> Finding:
-    (found,) = check_mail(wiring.Settings.model_validate({"mail_from": "mail@example.com", **given}))
+    (found,) = check_mail(Settings.model_validate({"mail_from": "mail@example.com", **given}))
     return found
 
 
 def text_finding(**given: object) -> Finding:
-    return check_texts(wiring.Settings.model_validate(given))
+    return check_texts(Settings.model_validate(given))
 
 
 def notice_finding(parts: Parts, clock: Clock) -> Finding:

@@ -7,11 +7,11 @@ import sqlalchemy as sa
 from signed_in import make_person
 
 from makers import Account
-from quillpost.cli.findings import Finding
-from quillpost.cli.people_checks import check_people, check_sign_in
-from quillpost.database.people_tables import invitations
-from quillpost.parts import Parts
-from quillpost.wiring import Settings
+from quillpost.app.container import Parts
+from quillpost.cli.doctor.models import Finding
+from quillpost.cli.doctor.operations import check_people, check_sign_in
+from quillpost.core.database.tables.users import invitations
+from quillpost.core.settings import Settings
 
 
 @pytest.mark.parametrize(

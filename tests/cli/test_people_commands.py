@@ -11,13 +11,13 @@ from operator_commands import Outcome, Quillpost
 from signed_in import browser_of, make_person
 
 from makers import Account, make_sub_account
-from quillpost.accounts.audit import read_log
-from quillpost.accounts.audit_words import told
-from quillpost.accounts.minting import insert_token
-from quillpost.database.event_tables import notices
-from quillpost.database.people_tables import people, sessions
-from quillpost.parts import Parts
-from quillpost.people import second_factor
+from quillpost.accounts.audit.labels import told
+from quillpost.accounts.audit.service import read_log
+from quillpost.accounts.tokens.queries import insert_token
+from quillpost.accounts.users import second_factor
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.notifications import notices
+from quillpost.core.database.tables.users import people, sessions
 
 EMAIL, DANA = "owner@example.com", "dana@example.com"
 PASSWORD = "a card for every neighbour"

@@ -12,13 +12,13 @@ from pressing import READY, files_of
 
 from makers import Build, Clock, carry_on, people
 from quillpost.accounts import service as accounts
-from quillpost.accounts.audit import read_log
-from quillpost.accounts.audit_words import told
-from quillpost.database import Tenant
-from quillpost.database.people_tables import audit_log
-from quillpost.database.press_tables import batches, prints
-from quillpost.database.tables import items, orders
-from quillpost.parts import Parts
+from quillpost.accounts.audit.labels import told
+from quillpost.accounts.audit.service import read_log
+from quillpost.app.container import Parts
+from quillpost.core.database import Tenant
+from quillpost.core.database.tables.base import items, orders
+from quillpost.core.database.tables.print_room import batches, prints
+from quillpost.core.database.tables.users import audit_log
 
 
 class PrintRoom:

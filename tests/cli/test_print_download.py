@@ -11,12 +11,12 @@ from pressing import READY
 
 from makers import Build, Clock, carry_on
 from quillpost.accounts import service as accounts
-from quillpost.accounts.audit import read_log
-from quillpost.accounts.audit_words import told
+from quillpost.accounts.audit.labels import told
+from quillpost.accounts.audit.service import read_log
 from quillpost.cli import print_files
-from quillpost.database.press_tables import batch_files
-from quillpost.fulfilment.batch_store import BatchStore, place_of
-from quillpost.kit.errors import NotReady
+from quillpost.core.database.tables.print_room import batch_files
+from quillpost.core.errors import NotReady
+from quillpost.fulfillment.files import BatchStore, place_of
 
 NAMES = ["manifest.csv", "manifest.json", "print.pdf", "statement.json"]
 

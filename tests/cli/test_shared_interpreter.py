@@ -5,8 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from quillpost import wiring
-from quillpost.cli import serving
+from quillpost.app import bootstrap, runtime
+from quillpost.cli import server
+from quillpost.core.settings import Settings
 
 
 @pytest.fixture
@@ -18,10 +19,10 @@ def as_before() -> Iterator[None]:
 
 @pytest.mark.usefixtures("as_before")
 def test_threads_of_a_server_change_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("build", "warn_of_open_key"):
-        monkeypatch.setattr(wiring, name, lambda *_: None)
-    monkeypatch.setattr(serving, "create_app", lambda *_: None)
+    monkeypatch.setattr(bootstrap, "build", lambda *_: None)
+    monkeypatch.setattr(runtime, "warn_of_open_key", lambda *_: None)
+    monkeypatch.setattr(server, "create_app", lambda *_: None)
     monkeypatch.setenv("QUILLPOST_SERVE_JOBS", "no")
-    serving._application(wiring.Settings(), "nowhere")
-    assert sys.getswitchinterval() == pytest.approx(serving.SWITCH_SECONDS)
-    assert serving.SWITCH_SECONDS < 0.001
+    server._application(Settings(), "nowhere")
+    assert sys.getswitchinterval() == pytest.approx(server.SWITCH_SECONDS)
+    assert server.SWITCH_SECONDS < 0.001

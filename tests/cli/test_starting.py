@@ -9,7 +9,7 @@ import typer
 from operator_commands import Quillpost
 
 from quillpost.cli import app
-from quillpost.cli.index import MODULES, everything
+from quillpost.cli.commands import MODULES, everything
 
 LIBRARIES = ("sqlalchemy", "pydantic", "alembic", "paramiko", "aiohttp", "numpy", "pikepdf", "fastapi")
 
@@ -20,7 +20,7 @@ def loaded():
     return [name for name in {LIBRARIES} if name in sys.modules]
 app(["--help"], standalone_mode=False)
 found = {{"--help": loaded()}}
-for module in ("lists", "working"):
+for module in ("lists", "worker"):
     importlib.import_module("quillpost.cli." + module)
     found[module] = loaded()
 print(json.dumps(found), file=sys.stderr)
@@ -54,5 +54,5 @@ def test_a_command_loads_no_library_that_only_others_need() -> None:
     assert json.loads(run.stderr) == {
         "--help": [],
         "lists": ["sqlalchemy", "pydantic"],
-        "working": ["sqlalchemy", "pydantic", "aiohttp", "numpy"],
+        "worker": ["sqlalchemy", "pydantic", "aiohttp", "numpy"],
     }

@@ -13,13 +13,13 @@ from operator_commands import Outcome, Quillpost
 from signed_in import make_person
 
 from makers import Account, make_sub_account
-from quillpost.accounts import personal_tokens
-from quillpost.accounts.audit import Actor, read_log
-from quillpost.database import Tenant
-from quillpost.database.people_tables import oauth_clients, oauth_grants, refresh_tokens
-from quillpost.database.tables import tokens
-from quillpost.kit import tokens as token_format
-from quillpost.parts import Parts
+from quillpost.accounts.audit.service import Actor, read_log
+from quillpost.accounts.tokens import service as token_service
+from quillpost.app.container import Parts
+from quillpost.core import tokens as token_format
+from quillpost.core.database import Tenant
+from quillpost.core.database.tables.base import tokens
+from quillpost.core.database.tables.users import oauth_clients, oauth_grants, refresh_tokens
 
 EMAIL = "owner@example.com"
 MAKER = "dana.whitfield@north.example.com"
@@ -112,7 +112,7 @@ def test_the_list_breaks_no_word_on_a_terminal_of_eighty_letters(
     maker = Actor(MAKER, person_id=make_person(parts, owner.id, MAKER))
     now = parts.clock()
     with parts.db.transaction(Tenant(owner.id)) as tx:
-        personal_tokens.create_token(
+        token_service.create_token(
             tx,
             owner.id,
             name="Newsletter robot",

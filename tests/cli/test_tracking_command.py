@@ -11,7 +11,7 @@ from operator_commands import Outcome, Quillpost
 from placing import open_account
 from travelling import codes, journey, mailed
 
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
 
 
 @pytest.fixture

@@ -10,13 +10,13 @@ from operator_commands import Outcome, Quillpost
 from structlog.testing import capture_logs
 
 from makers import Account
+from quillpost.app.container import Parts
 from quillpost.cli.demo_service import demo_service
-from quillpost.cli.ground import schema_of
-from quillpost.cli.outsider import outsider
-from quillpost.cli.serving import warn_of_missing_scripts
-from quillpost.pages.assets import PACKAGED
-from quillpost.parts import Parts
-from quillpost.wiring import Settings
+from quillpost.cli.progress import outsider
+from quillpost.cli.runtime import schema_of
+from quillpost.cli.server import warn_of_missing_scripts
+from quillpost.core.settings import Settings
+from quillpost.web.assets import PACKAGED
 
 
 def test_migrate_fills_an_empty_database_and_then_has_nothing_to_do(
@@ -353,7 +353,7 @@ def someone_else() -> Iterator[int]:
 def test_a_port_that_another_program_uses_is_broken(
     patient: Patient, someone_else: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("quillpost.cli.checkup.HTTP_SECONDS", 0.2)
+    monkeypatch.setattr("quillpost.cli.doctor.installation.HTTP_SECONDS", 0.2)
     outcome = patient.see(port=someone_else)
     assert outcome.code == 1
     assert "QUILLPOST_PORT" in _row(outcome, "port")

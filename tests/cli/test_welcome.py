@@ -7,18 +7,18 @@ import pytest
 import sqlalchemy as sa
 from told import rest
 
-from quillpost import wiring
+from quillpost.app.container import Parts
+from quillpost.app.outbound import note_receiver, outbound_guard, receiver_places
 from quillpost.cli.welcome import Welcome, prepare_welcome
-from quillpost.database.event_tables import deliveries, webhooks
-from quillpost.kit.key_files import KeyFile
-from quillpost.kit.sealing import SealBroken, Sealer
-from quillpost.outbound import note_receiver, outbound_guard, receiver_places
-from quillpost.parts import Parts
-from quillpost.webhooks.service import send_sample, unseal
+from quillpost.core.database.tables.notifications import deliveries, webhooks
+from quillpost.core.encryption import SealBroken, Sealer
+from quillpost.core.key_files import KeyFile
+from quillpost.core.settings import Settings
+from quillpost.notifications.webhooks.service import send_sample, unseal
 
 
-def settings_of(home: Path, **changes: Any) -> wiring.Settings:
-    return wiring.Settings.model_validate({"home": home, "receiver": True, "port": 9001} | changes)
+def settings_of(home: Path, **changes: Any) -> Settings:
+    return Settings.model_validate({"home": home, "receiver": True, "port": 9001} | changes)
 
 
 @pytest.fixture

@@ -6,13 +6,13 @@ import pytest
 from signed_in import browser_of
 
 from direct import TestClient
-from quillpost import wiring
-from quillpost.accounts.audit import read_log
+from quillpost.accounts.audit.service import read_log
+from quillpost.accounts.users import invitations
+from quillpost.accounts.users.members import list_members
+from quillpost.app.container import Parts
 from quillpost.cli.welcome import EMAIL, Welcome, prepare_welcome
-from quillpost.database import Tx
-from quillpost.parts import Parts
-from quillpost.people import invitations
-from quillpost.people.members import list_members
+from quillpost.core.database import Tx
+from quillpost.core.settings import Settings
 
 PASSWORD = "a card for every neighbour"
 
@@ -27,7 +27,7 @@ class Starter:
         self.parts, self.home = parts, home
 
     def __call__(self) -> Welcome:
-        settings = wiring.Settings(home=self.home, receiver=True, base_url="http://quillpost.test")
+        settings = Settings(home=self.home, receiver=True, base_url="http://quillpost.test")
         return prepare_welcome(settings, self.parts.db.conninfo)
 
 

@@ -14,6 +14,7 @@ from PIL import Image
 
 from direct import TestClient
 from makers import Account, Clock, carry_on, count_rows, do_due_jobs, guest, guests, make_operator, person
+from quillpost.app.container import Parts
 from quillpost.client import (
     AsyncQuillpost,
     Conflict,
@@ -25,7 +26,6 @@ from quillpost.client import (
 )
 from quillpost.client.recipients import NewRecipient
 from quillpost.client.send import GiftcardSend
-from quillpost.parts import Parts
 
 METADATA = {
     "zeta": 1.0,

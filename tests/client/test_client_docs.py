@@ -13,7 +13,7 @@ from fastapi import FastAPI
 from direct import TestClient
 from makers import Account
 from quillpost import client
-from quillpost.client.calls import Resource
+from quillpost.client.requests import Resource
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "client.md").read_text()

@@ -9,10 +9,10 @@ import pytest
 from shared_service import shared_service
 
 from quillpost.client import AsyncQuillpost, Quillpost
-from quillpost.client.calls import Listing, Operation, Resource
+from quillpost.client.requests import Listing, Operation, Resource
 from quillpost.client.send import PieceName
-from quillpost.database.embedded import EmbeddedPostgres
-from quillpost.web import create_app
+from quillpost.core.database.embedded.server import EmbeddedPostgres
+from quillpost.web.application import create_app
 
 PREFIX = "/api/v2"
 PIECES = get_args(PieceName)

@@ -11,11 +11,11 @@ from standardwebhooks import Webhook
 
 from direct import TestClient
 from makers import Account, Clock
+from quillpost.app.container import Parts
 from quillpost.client import Quillpost, WrongSignature, verify_webhook
-from quillpost.kit.standard_webhooks import new_secret, sign
-from quillpost.parts import Parts
-from quillpost.ports.messages import PostOutcome
-from quillpost.webhooks.pump import Pump
+from quillpost.client.signatures import new_secret, sign
+from quillpost.notifications.ports import PostOutcome
+from quillpost.notifications.webhooks.dispatcher import Pump
 
 SECRET, OTHER = new_secret(bytes(range(32))), new_secret(bytes(range(32, 64)))
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)

@@ -9,9 +9,9 @@ from signed_in import Browser
 
 from direct import TestClient
 from makers import Account, make_operator
-from quillpost.accounts.audit import read_log
-from quillpost.database.people_tables import sessions
-from quillpost.parts import Parts
+from quillpost.accounts.audit.service import read_log
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.users import sessions
 
 RUNS_IT = "ops@example.com"
 TAGS = re.compile(r"<[^>]+>")

@@ -9,11 +9,11 @@ from settings_house import House
 
 from direct import TestClient
 from makers import make_live, make_teammate, person
-from quillpost.automations import store
-from quillpost.dashboard.automations.words import sentence
-from quillpost.database import Tenant
-from quillpost.parts import Parts
-from quillpost.reception.once import new_key
+from quillpost.app.container import Parts
+from quillpost.core.database import Tenant
+from quillpost.orders.automations import queries as automation_queries
+from quillpost.web.csrf import new_key
+from quillpost.web.dashboard.automations.forms import describe
 
 FORM: dict[str, Any] = {
     "name": "Birthdays",
@@ -186,12 +186,12 @@ def test_nobody_elses_are_there(house: House, parts: Parts) -> None:
 def test_every_trigger_is_told_in_a_sentence(house: House) -> None:
     automation = make_automation(house, make_list(house))
     with house.parts.db.transaction(Tenant(house.account.id, None)) as tx:
-        plain = store.read_automation(tx, automation)
+        plain = automation_queries.read_automation(tx, automation)
     date = replace(plain, trigger="date", date_field="anniversary")
-    assert sentence(replace(plain, trigger="scan"), None) == (
+    assert describe(replace(plain, trigger="scan"), None) == (
         "When somebody scans the QR code of any of your mail: a postcard."
     )
-    assert sentence(replace(date, days_offset=1), "Friends") == (
+    assert describe(replace(date, days_offset=1), "Friends") == (
         "1 day after somebody on Friends has their anniversary: a postcard."
     )
-    assert sentence(date, "Friends").startswith("On the day that somebody on Friends")
+    assert describe(date, "Friends").startswith("On the day that somebody on Friends")

@@ -15,20 +15,21 @@ from uploads import upload
 
 from direct import TestClient
 from makers import Build, make_sub_account, person
-from quillpost.accounts.rules import Caller
-from quillpost.api.v2.sending import draft_of
-from quillpost.composition.reducing import reduced
-from quillpost.creative.remembered import Remembered
-from quillpost.creative.sandbox import LimitedSandbox
-from quillpost.dashboard.compose import look, previewing
-from quillpost.dashboard.compose.form import composed, draft
-from quillpost.dashboard.compose.starting import usual
-from quillpost.kit.errors import Invalid
-from quillpost.orders import previewing as true_previews
-from quillpost.orders.wish import CARD_BUILDER
-from quillpost.parts import Parts
-from quillpost.reception.forms import Form
-from quillpost.web import create_app
+from quillpost.accounts.models import Caller
+from quillpost.app.container import Parts
+from quillpost.core.errors import Invalid
+from quillpost.orders import previews as true_previews
+from quillpost.orders.models import CARD_BUILDER
+from quillpost.orders.templates.images import Remembered
+from quillpost.rendering.decoder.sandbox import LimitedSandbox
+from quillpost.rendering.samples import reduced
+from quillpost.web.api.send.service import draft_of
+from quillpost.web.application import create_app
+from quillpost.web.dashboard.compose import forms as compose_forms
+from quillpost.web.dashboard.compose import previews
+from quillpost.web.dashboard.compose.forms import composed, draft
+from quillpost.web.dashboard.compose.pages import usual
+from quillpost.web.forms import Form
 
 UTC = ZoneInfo("UTC")
 JANE = {"audience": "person", **{f"to_{name}": str(value) for name, value in person().items()}}
@@ -77,13 +78,13 @@ def preview(browser: Any, **changes: Any) -> Any:
 
 
 def test_each_piece_s_form_is_the_body_that_the_api_would_take(house: House, parts: Parts) -> None:
-    assert list(OF_A_PIECE) == list(look.CHOICES)
+    assert list(OF_A_PIECE) == list(compose_forms.CHOICES)
     who = Caller(account_id=house.account.id, mode="test")
     for piece, own in OF_A_PIECE.items():
         made = composed(form(piece=piece, **own), parts, UTC)
         assert made.sent["message"] == "Hi %FIRST_NAME%,\nsee you soon!"
         drafted = draft(made, who, parts)
-        choice = look.CHOICES[piece]
+        choice = compose_forms.CHOICES[piece]
         assert (drafted.wish.type, drafted.wish.size) == (choice.type, choice.size)
         assert (drafted.wish.method, drafted.wish.metadata) == (CARD_BUILDER, None)
         path = choice.offer.piece.paths[0]
@@ -260,7 +261,7 @@ def test_it_starts_from_what_is_there_and_never_from_a_stranger_s(house: House, 
 def test_while_somebody_types_a_picture_is_fetched_once_and_for_them_alone(
     build: Build, art: ArtHouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(previewing, "_remembered", Remembered(clock=lambda: 0.0))  # its time stands still
+    monkeypatch.setattr(previews, "_remembered", Remembered(clock=lambda: 0.0))  # its time stands still
     parts = build(allow_private_urls=True)
     with TestClient(create_app(parts), base_url="http://quillpost.test") as http:
         house = House(parts, http)

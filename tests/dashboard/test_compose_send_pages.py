@@ -11,14 +11,13 @@ from signed_in import Browser
 
 from direct import TestClient
 from makers import Build
-from quillpost.dashboard.compose import audience, price
-from quillpost.dashboard.compose.map import map_of
-from quillpost.dashboard.compose.people import Pasted, read_people
-from quillpost.database.people_tables import sessions
-from quillpost.database.tables import accounts, orders
-from quillpost.parts import Parts
-from quillpost.pricing.credit import deposit
-from quillpost.reception.once import new_key
+from quillpost.accounts.billing.credit import deposit
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import accounts, orders
+from quillpost.core.database.tables.users import sessions
+from quillpost.web.csrf import new_key
+from quillpost.web.dashboard.compose import estimates, recipients
+from quillpost.web.dashboard.compose.people import Pasted, map_of, read_people
 
 LOOK: dict[str, Any] = {
     "piece": "postcard-4x6",
@@ -140,7 +139,7 @@ def test_what_is_pasted_is_read_once_and_not_far_beyond_what_may_be(
         read.append(len(found.rows) + len(found.faults))
         return found
 
-    monkeypatch.setattr(audience, "read_people", noted)
+    monkeypatch.setattr(recipients, "read_people", noted)
     most = house.parts.limits.inline_recipients
     unclosed, too_many = 'name,address\n"' + "x\n" * 80_000, "name,address\n" + "Jo,5 Elm St\n" * 20_000
     for path, text, told in (
@@ -245,7 +244,7 @@ def test_a_radius_search_is_counted_and_drawn(house: House, monkeypatch: pytest.
     sent = house.owner.post("/compose/send", **LOOK, **RADIUS, audience="radius", follow=False)
     [order] = all_orders(house)
     assert (sent.status_code, order.leads_fee) == (303, 125)
-    for where in (price, audience):
+    for where in (estimates, recipients):
         monkeypatch.setattr(where, "LEAD_CENTS", 7)
     again = house.owner.post("/compose", **LOOK, **RADIUS, audience="radius", find="price").text
     assert ("1 to 10,000, $0.07 each" in again, "Addresses, $0.07 each" in again) == (True, True)

@@ -11,12 +11,12 @@ from pressing import sweep
 
 from direct import TestClient
 from makers import Account, Clock, carry_on, do_due_jobs, make_live, make_operator, people, person, postcard
-from quillpost.audience.rules import REPEATED, SAME_ADDRESS, SUPPRESSED
-from quillpost.database.tables import accounts, items, orders
-from quillpost.fulfilment.held import list_held
-from quillpost.kit.paging import PageRequest
-from quillpost.parts import Parts
-from quillpost.postal.judging import NO_ADDRESS
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import accounts, items, orders
+from quillpost.core.paging import PageRequest
+from quillpost.fulfillment.review import list_held
+from quillpost.recipients.addresses.service import NO_ADDRESS
+from quillpost.recipients.rules import REPEATED, SAME_ADDRESS, SUPPRESSED
 
 HOME = {
     "return_name": "Dana", "return_address": "1 Elm St", "return_city": "Austin", "return_state": "TX",

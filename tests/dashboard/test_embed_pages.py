@@ -16,9 +16,9 @@ from settings_house import House
 from direct import TestClient
 from makers import Clock, make_live, make_sub_account
 from quillpost.accounts.embedding import normal_origin
-from quillpost.dashboard.embed import frame, guests
-from quillpost.database.tables import accounts, stored_sends, tokens
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import accounts, stored_sends, tokens
+from quillpost.web.dashboard.embed import pages as embed_pages
 
 SITE = "https://app.example.com"
 FORM = {
@@ -199,7 +199,7 @@ def test_nothing_is_read_of_whoever_is_not_let_in(
         return int(answered[0])
 
     assert (asyncio.run(post("/embed/compose/x")), asked) == (403, [])
-    monkeypatch.setattr(guests, "CALLS_OF_ONE", 0)
+    monkeypatch.setattr(embed_pages, "CALLS_OF_ONE", 0)
     answered.clear()
     assert (asyncio.run(post(path)), asked) == (429, [])
 
@@ -209,8 +209,8 @@ def test_one_guest_does_not_shut_the_frames_of_the_others(
 ) -> None:
     greedy, other = embed(house), embed(house)
     assert greedy != other
-    monkeypatch.setattr(guests, "CALLS_OF_ONE", 2)
-    monkeypatch.setattr(guests, "CALLS_A_MINUTE", 4)
+    monkeypatch.setattr(embed_pages, "CALLS_OF_ONE", 2)
+    monkeypatch.setattr(embed_pages, "CALLS_A_MINUTE", 4)
     told = [opened(house, greedy) for _ in range(6)]
     assert [each.status_code for each in told] == [200] * 2 + [429] * 4
     assert (frames(told[-1]), "Retry-After" in told[-1].headers) == (SITE, True)
@@ -241,14 +241,14 @@ def test_each_guest_has_previews_by_turns_of_their_own(house: House, monkeypatch
         asked.append(whose)
         return Empty(status_code=204)
 
-    monkeypatch.setattr(frame, "in_turn", noted)
+    monkeypatch.setattr(embed_pages, "in_turn", noted)
     for path in (embed(house), embed(house)):
         assert opened(house, path, FORM).status_code == opened(house, f"{path}/preview", FORM).status_code
     assert (len(asked), len(set(asked))) == (4, 2)
 
 
 def test_a_guest_stores_so_many_sends_and_no_more(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guests, "KEPT_OF_ONE", 1)
+    monkeypatch.setattr(embed_pages, "KEPT_OF_ONE", 1)
     path = embed(house)
     told = [opened(house, f"{path}/send", FORM | {"once": letter * 22}).status_code for letter in "abc"]
     assert told == [200, 429, 429]

@@ -13,16 +13,16 @@ from signed_in import Browser
 
 from direct import TestClient
 from makers import Build, Clock, make_live, make_teammate
-from quillpost.accounts.audit import read_log
-from quillpost.database.counter_tables import hourly_counts
-from quillpost.database.event_tables import automations, webhooks
-from quillpost.database.giftcard_tables import giftcards
-from quillpost.database.import_tables import imports
-from quillpost.database.tables import accounts, items, ledger_moves, mailing_lists, orders
-from quillpost.parts import Parts
-from quillpost.reception.changes import versions
-from quillpost.reception.zones import COOKIE as ZONE
-from quillpost.web import create_app
+from quillpost.accounts.audit.service import read_log
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import accounts, items, ledger_moves, mailing_lists, orders
+from quillpost.core.database.tables.counters import hourly_counts
+from quillpost.core.database.tables.giftcards import giftcards
+from quillpost.core.database.tables.imports import imports
+from quillpost.core.database.tables.notifications import automations, webhooks
+from quillpost.web.application import create_app
+from quillpost.web.cookies import COOKIE as ZONE
+from quillpost.web.live_updates import versions
 
 HOME: dict[str, Any] = {
     "return_address": "500 Congress Ave", "return_city": "Austin", "return_state": "TX",

@@ -10,9 +10,9 @@ from pressing import sweep
 
 from direct import TestClient
 from makers import Clock, carry_on
-from quillpost.database.people_tables import sessions
-from quillpost.database.tables import accounts, orders
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import accounts, orders
+from quillpost.core.database.tables.users import sessions
 
 LOOK: dict[str, Any] = {
     "piece": "postcard-4x6",

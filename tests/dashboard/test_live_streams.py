@@ -14,15 +14,15 @@ from gifted import move, pieces_of
 from settings_house import House
 
 from direct import TestClient
+from quillpost.accounts.users.sessions import Belonging, SignedIn
+from quillpost.app.container import Parts
 from quillpost.cli.protocol import QuillpostProtocol
-from quillpost.database.people_tables import sessions
-from quillpost.kit.errors import Unavailable
+from quillpost.core.database.tables.users import sessions
+from quillpost.core.errors import Unavailable
 from quillpost.orders.rules import ItemStatus
-from quillpost.parts import Parts
-from quillpost.people.sessions import Belonging, SignedIn
-from quillpost.reception import live
-from quillpost.reception.cookies import SESSION
-from quillpost.reception.live import Live, Rhythm, Topic
+from quillpost.web import live_updates
+from quillpost.web.cookies import SESSION
+from quillpost.web.live_updates import Live, Rhythm, Topic
 
 ABOUT: Topic = ("order", 1)
 QUICK = Rhythm(look=0.05, heartbeat=0.2, session=0.1, lasts=30)
@@ -149,7 +149,7 @@ def test_strangers_and_too_many_get_no_stream(
     assert house.is_as_if_unknown(house.owner, f"/orders/{other}/live", other)
     once = house.owner.get(f"/orders/{order}/live")
     assert (once.status_code, once.text.count("event: ")) == (200, 3)
-    monkeypatch.setattr(live, "MOST_OF_ONE", 0)
+    monkeypatch.setattr(live_updates, "MOST_OF_ONE", 0)
     refused = house.owner.get(f"/orders/{order}/live", headers={"Accept": "text/event-stream"})
     assert (refused.status_code, refused.headers["Retry-After"]) == (503, "5")
     hub: Live = app.state.live
@@ -172,9 +172,9 @@ def test_nobody_takes_the_places_of_all_however_fast_they_ask(parts: Parts) -> N
     more = taken(*[reader(2 + n) for n in range(30)])
     of_others = taken(*[reader(100 + n, person=100 + n) for n in range(120)])
     assert [len(first), len(first + more), len(first + more + of_others)] == [
-        live.MOST_OF_ONE,
-        live.MOST_OF_A_PERSON,
-        live.MOST_OF_AN_ACCOUNT,
+        live_updates.MOST_OF_ONE,
+        live_updates.MOST_OF_A_PERSON,
+        live_updates.MOST_OF_AN_ACCOUNT,
     ]
     assert len(taken(reader(300, person=300, account=2))) == 1
     del first, more, of_others  # they left before their streams began

@@ -12,11 +12,12 @@ from settings_house import House
 
 from direct import TestClient
 from makers import Clock, carry_on, make_live
-from quillpost.database import Tenant
-from quillpost.database.counter_tables import account_credit
-from quillpost.database.tables import ledger_moves, prices
-from quillpost.parts import Parts
-from quillpost.pricing import books, credit
+from quillpost.accounts.billing import credit
+from quillpost.accounts.billing import queries as billing_queries
+from quillpost.app.container import Parts
+from quillpost.core.database import Tenant
+from quillpost.core.database.tables.base import ledger_moves, prices
+from quillpost.core.database.tables.counters import account_credit
 
 HOME: dict[str, Any] = {
     "return_name": "Dana",
@@ -168,7 +169,7 @@ def test_what_is_held_is_what_the_moves_add_up_to(house: House, clock: Clock) ->
         ).scalar_one()
         has = tx.execute(sa.select(sa.func.sum(account_credit.c.cents))).scalar_one()
     with house.parts.db.transaction(whose) as tx:
-        sums = books.read_sums(tx, whose)
+        sums = billing_queries.read_sums(tx, whose)
     assert (sums.held, sums.credit) == (held, has)
     assert sums.spent + sums.held == -sums.credit > 0
 

@@ -8,8 +8,8 @@ import sqlalchemy as sa
 from settings_house import House
 
 from direct import TestClient
-from quillpost.database.tables import accounts
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import accounts
 
 BEYOND, SQUARED = "9" * 20, "²"
 LATER = {"when": "later", "audience": "person", "to_address": "12 Main St, Austin, TX 78701", "message": "Hi"}

@@ -9,11 +9,11 @@ from settings_house import House
 
 from direct import TestClient
 from makers import people
-from quillpost.orders.moves import Moves
+from quillpost.app.container import Parts
 from quillpost.orders.rules import ItemStatus
-from quillpost.parts import Parts
-from quillpost.reception.changes import versions
-from quillpost.reception.zones import COOKIE as ZONE
+from quillpost.orders.status import Moves
+from quillpost.web.cookies import COOKIE as ZONE
+from quillpost.web.live_updates import versions
 
 S = ItemStatus
 AT_ITS_DOOR = Moves(

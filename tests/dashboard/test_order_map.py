@@ -2,8 +2,7 @@
 
 import pytest
 
-from quillpost.dashboard.orders.albers import HEIGHT, WIDTH, on_map
-from quillpost.dashboard.orders.map_places import LOST, Group, place
+from quillpost.web.dashboard.orders.maps import HEIGHT, LOST, WIDTH, Group, on_map, place
 
 AUSTIN, CHICAGO = "78701", "60601"
 

@@ -13,12 +13,12 @@ from settings_house import House
 
 from direct import TestClient
 from makers import make_live, make_teammate, people, person
-from quillpost.accounts.audit import read_log
-from quillpost.dashboard.orders import again, map_places
-from quillpost.database import Tenant
-from quillpost.database.tables import items, orders
+from quillpost.accounts.audit.service import read_log
+from quillpost.app.container import Parts
+from quillpost.core.database import Tenant
+from quillpost.core.database.tables.base import items, orders
 from quillpost.orders.rules import ItemStatus
-from quillpost.parts import Parts
+from quillpost.web.dashboard.orders import actions, maps
 
 S = ItemStatus
 HOME = {
@@ -131,8 +131,8 @@ def test_an_order_shows_what_was_agreed_and_where_its_pieces_stand(
     assert "Austin, TX: 3 delivered" in drawn
     assert "3 pieces: not mailed yet" in drawn
     assert "Drawn from" not in drawn
-    monkeypatch.setattr(map_places, "MOST", 4)
-    monkeypatch.setattr(map_places, "RUNS", 2)
+    monkeypatch.setattr(maps, "MOST", 4)
+    monkeypatch.setattr(maps, "RUNS", 2)
     move(house.parts, pieces[3:], S.PRINTED)
     assert "Drawn from 4 of 6 pieces" in house.owner.get(f"/orders/{order}/map").text
 
@@ -299,7 +299,7 @@ def test_an_order_is_sent_again_at_the_price_that_was_shown_and_once(house: Hous
 def test_what_a_large_order_costs_anew_is_worked_out_when_it_is_asked_for(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(again, "PRICED_AT_ONCE", 2)
+    monkeypatch.setattr(actions, "PRICED_AT_ONCE", 2)
     order = send(house, recipients=people(3))
     move(house.parts, pieces_of(house.parts, order), S.PRINTED)
     shown = house.owner.get(f"/orders/{order}/again").text

@@ -8,8 +8,8 @@ from settings_house import House
 
 from direct import TestClient
 from makers import make_live
-from quillpost.database.tables import accounts
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import accounts
 
 HOME = {
     "return_name": "Dana", "return_address": "1 Elm St", "return_city": "Austin", "return_state": "TX",

@@ -2,12 +2,12 @@
 
 import pytest
 
-from quillpost.dashboard.compose.look import CHOICES
-from quillpost.dashboard.orders.order_words import TYPE_WORDS
-from quillpost.dashboard.piece_names import PIECE_NAMES, TYPE_NAMES, piece_name
-from quillpost.dashboard.print_room.prices import PIECES as PRICED
-from quillpost.dashboard.templates.words import IMAGE_TYPES, MESSAGE_TYPES
-from quillpost.orders.pieces import DISPLAY_TYPES, TYPES
+from quillpost.orders.products import DISPLAY_TYPES, TYPES
+from quillpost.web.dashboard.compose.forms import CHOICES
+from quillpost.web.dashboard.labels import PIECE_NAMES, TYPE_NAMES, piece_name
+from quillpost.web.dashboard.orders.labels import TYPE_WORDS
+from quillpost.web.dashboard.print_room.prices import PIECES as PRICED
+from quillpost.web.dashboard.templates.forms import IMAGE_TYPES, MESSAGE_TYPES
 
 
 def test_every_piece_has_one_name_on_all_pages() -> None:

@@ -2,11 +2,11 @@
 
 import pytest
 
-from quillpost.composition.art.resolution import resolution_note
-from quillpost.composition.geometry import Box
-from quillpost.creative.wording import wrong_variables
-from quillpost.leads.finding import HAD_IT, NOBODY, UNKNOWN
-from quillpost.pages.plain_words import plainly
+from quillpost.orders.templates.rules import wrong_variables
+from quillpost.recipients.leads.search import HAD_IT, NOBODY, UNKNOWN
+from quillpost.rendering.geometry import Box
+from quillpost.rendering.images.models import resolution_note
+from quillpost.web.rendering import plainly
 
 SOFT = resolution_note(100, 80, Box(0, 0, 432, 288), what="image_template", where="a 4x6 postcard")
 

@@ -9,9 +9,9 @@ import pytest
 from settings_house import OWNER, House
 
 from direct import TestClient
-from quillpost.dashboard import turns
-from quillpost.dashboard.turns import AT_ONCE, Overtaken, Turns
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.web.dashboard import previews
+from quillpost.web.dashboard.previews import AT_ONCE, Overtaken, Turns
 
 
 def until_one_waits(line: Turns, whose: Hashable) -> None:
@@ -57,7 +57,7 @@ def test_a_preview_that_was_overtaken_changes_nothing_that_is_shown(
         asked.append(whose)
         raise Overtaken
 
-    monkeypatch.setattr(turns.turns, "turn", overtaken)
+    monkeypatch.setattr(previews.turns, "turn", overtaken)
     for path in ("/compose", "/compose/preview", "/templates/messages/preview"):
         answer = house.owner.post(path, message="Hi", headers={"HX-Request": "true"})
         assert (answer.status_code, answer.text) == (204, ""), path

@@ -12,10 +12,10 @@ from print_floor import HOME, held
 
 from direct import TestClient
 from makers import Build, Clock, carry_on, make_live, people
-from quillpost.database.press_tables import batches, order_verdicts
-from quillpost.database.tables import items, orders
-from quillpost.fulfilment.rules import reference
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import items, orders
+from quillpost.core.database.tables.print_room import batches, order_verdicts
+from quillpost.fulfillment.rules import reference
 
 
 @pytest.fixture

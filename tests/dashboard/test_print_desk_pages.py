@@ -9,13 +9,13 @@ from operators_house import PrintHouse, said_on
 
 from direct import TestClient
 from makers import Clock, carry_on
-from quillpost import jobs
-from quillpost.database.event_tables import webhooks
-from quillpost.database.giftcard_tables import giftcard_brands
-from quillpost.database.tables import ledger_moves, prices
-from quillpost.kit.paging import PageRequest
-from quillpost.parts import Parts
-from quillpost.pricing.store import tariff_on
+from quillpost.accounts.billing.prices import tariff_on
+from quillpost.app.container import Parts
+from quillpost.core import jobs
+from quillpost.core.database.tables.base import ledger_moves, prices
+from quillpost.core.database.tables.giftcards import giftcard_brands
+from quillpost.core.database.tables.notifications import webhooks
+from quillpost.core.paging import PageRequest
 
 FAIL = sa.text("update procrastinate_jobs set status = 'failed', attempts = 20 where task_name = :task")
 JOBS = sa.text("select task_name, status, attempts, args from procrastinate_jobs order by id")

@@ -5,12 +5,12 @@ from pathlib import Path
 
 from settings_house import House
 
-import quillpost.pages
+import quillpost.web
 from direct import TestClient
-from quillpost.parts import Parts
-from quillpost.reception.zones import COOKIE
+from quillpost.app.container import Parts
+from quillpost.web.cookies import COOKIE
 
-TEMPLATES = Path(quillpost.pages.__file__).parent / "templates"
+TEMPLATES = Path(quillpost.web.__file__).parent / "templates"
 SHOWN = re.compile(r"{{((?:[^}]|}(?!}))*)}}")
 A_TIME = re.compile(r"\.(?:\w+_)?at\b(?!\.timestamp\(\))|%H")
 NO_TIMES = ("world.cutoff.strftime", "places.looked_at | number")

@@ -11,10 +11,10 @@ from settings_house import House
 
 from direct import TestClient
 from makers import Build
-from quillpost.accounts.audit import read_log
-from quillpost.database import Tenant
-from quillpost.database.tables import sub_accounts
-from quillpost.parts import Parts
+from quillpost.accounts.audit.service import read_log
+from quillpost.app.container import Parts
+from quillpost.core.database import Tenant
+from quillpost.core.database.tables.base import sub_accounts
 
 HOME: dict[str, Any] = {
     "return_name": "Dana",

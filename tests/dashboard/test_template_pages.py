@@ -12,8 +12,8 @@ from settings_house import House
 
 from direct import TestClient
 from makers import Build
-from quillpost.database.tables import message_templates
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import message_templates
 
 SPRING: dict[str, Any] = {"type": "postcard", "name": "Spring", "content": "Hi %FIRST_NAME%, spring is here!"}
 

@@ -11,10 +11,10 @@ from settings_house import House
 
 from direct import TestClient
 from makers import person
-from quillpost.database.tables import orders
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import orders
 from quillpost.orders.rules import ItemStatus
-from quillpost.parts import Parts
-from quillpost.reception.zones import COOKIE
+from quillpost.web.cookies import COOKIE
 
 TEN = "2026-06-01T10:00"
 IN_UTC, IN_CHICAGO = (datetime(2026, 6, 1, hour, tzinfo=UTC) for hour in (10, 15))

@@ -13,11 +13,11 @@ from told import settle
 
 from direct import TestClient
 from makers import Clock, make_live, make_teammate
-from quillpost.accounts.audit import read_log
-from quillpost.database import Tenant
-from quillpost.parts import Parts
-from quillpost.reception.once import new_key
-from quillpost.webhooks import service
+from quillpost.accounts.audit.service import read_log
+from quillpost.app.container import Parts
+from quillpost.core.database import Tenant
+from quillpost.notifications.webhooks import service as webhook_service
+from quillpost.web.csrf import new_key
 
 URL = "https://example.com/hook"
 BODY = '{"event_type":"order.status_update","data":{"order.id":0,"order.metadata":{"n":1.50}}}'
@@ -230,4 +230,4 @@ def test_a_secret_that_is_shown_is_the_one_that_signs(house: House, parts: Parts
     [shown] = SECRET.findall(unescape(made.text))
     with parts.db.work() as tx:
         sealed = tx.execute(sa.text("select id, secret_sealed from webhooks")).one()
-    assert service.unseal(parts.sealer, sealed.id, sealed.secret_sealed) == shown
+    assert webhook_service.unseal(parts.sealer, sealed.id, sealed.secret_sealed) == shown

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 from fastapi.routing import APIRoute
 
-from quillpost.dashboard import entrance, index
-from quillpost.reception import zones
+from quillpost.web import cookies
+from quillpost.web.dashboard import routes as index
+from quillpost.web.dashboard import sign_in
 
 DOCS = Path(__file__).parents[2] / "docs"
 SENDERS, OPERATE, PEOPLE, README = (
@@ -28,7 +29,7 @@ def _documented_in(path: str) -> str:
     if path.startswith("/print-room"):
         return OPERATE
     doors = {
-        route.path for router in entrance.ROUTERS for route in router.routes if isinstance(route, APIRoute)
+        route.path for router in sign_in.ROUTERS for route in router.routes if isinstance(route, APIRoute)
     }
     return PEOPLE if path in doors else SENDERS
 
@@ -47,6 +48,6 @@ def test_no_page_is_documented_that_does_not_exist() -> None:
 
 
 def test_the_cookies_of_pages_are_documented_and_the_page_is_found() -> None:
-    assert f"| `{zones.COOKIE}` | 365 days |" in OPERATE
+    assert f"| `{cookies.COOKIE}` | 365 days |" in OPERATE
     assert "](docs/dashboard.md)" in README
     assert "](embed.md)" in SENDERS

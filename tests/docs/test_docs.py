@@ -6,18 +6,19 @@ from pathlib import Path
 import pytest
 import typer
 
-from quillpost import wiring
-from quillpost.accounts.rules import SCOPES
-from quillpost.api import v2
-from quillpost.api.description import draw
-from quillpost.api.errors import PLAIN, STATUS
-from quillpost.cli.index import everything
-from quillpost.composition.words.variables import KNOWN
-from quillpost.jobs import Task
+from quillpost.accounts.models import SCOPES
+from quillpost.app import tasks as app_tasks
+from quillpost.app.container import Parts
+from quillpost.cli.commands import everything
+from quillpost.core.jobs import Task
+from quillpost.core.settings import Settings
+from quillpost.fulfillment.qr_scans.rules import BROWSERS, kind_of
+from quillpost.notifications.webhooks.rules import EVENT_TYPES
 from quillpost.orders.rules import ItemStatus, OrderStatus
-from quillpost.parts import Parts
-from quillpost.scans.rules import BROWSERS, kind_of
-from quillpost.webhooks.rules import EVENT_TYPES
+from quillpost.rendering.text.variables import KNOWN
+from quillpost.web import api
+from quillpost.web.api.errors import PLAIN, STATUS
+from quillpost.web.api.openapi import draw
 
 DOCS = Path(__file__).parents[2] / "docs"
 OPERATE, API, TRAVELS, START = (
@@ -25,18 +26,18 @@ OPERATE, API, TRAVELS, START = (
 )
 
 
-@pytest.mark.parametrize("name", wiring.Settings.model_fields)
+@pytest.mark.parametrize("name", Settings.model_fields)
 def test_every_setting_is_documented_with_its_meaning(name: str) -> None:
     row = next((line for line in OPERATE.splitlines() if f"`QUILLPOST_{name.upper()}` |" in line), None)
     assert row is not None
-    meaning = wiring.Settings.model_fields[name].description
+    meaning = Settings.model_fields[name].description
     assert meaning is not None
     assert meaning in row
 
 
 def test_no_setting_is_documented_that_does_not_exist() -> None:
     named = set(re.findall(r"^\| `QUILLPOST_([A-Z0-9_]+)`", OPERATE, re.MULTILINE))
-    assert named == {name.upper() for name in wiring.Settings.model_fields}
+    assert named == {name.upper() for name in Settings.model_fields}
 
 
 def _commands(app: typer.Typer, prefix: str = "quillpost") -> list[str]:
@@ -84,14 +85,14 @@ def test_a_scan_tried_as_the_page_says_counts_and_one_with_curls_own_name_does_n
     [agent] = re.findall(r'-A "(.+)"', START)
     assert (kind_of(agent, {}), kind_of("curl/8.5.0", {})) == ("person", "bot")
     assert all(f"`{start.title()}`" in API for start in BROWSERS)
-    paths = draw(v2.routes)["paths"]
+    paths = draw(api.routes)["paths"]
     assert {
         f"/api/v2/orders/{{order_id}}/{name}" for name in re.findall(r"orders/1/(\w+)", START)
     } <= paths.keys()
 
 
 def test_every_task_is_documented(parts: Parts) -> None:
-    tasks: list[Task] = wiring.tasks(parts)
+    tasks: list[Task] = app_tasks.tasks(parts)
     assert [task.name for task in tasks if f"`{task.name}`" not in OPERATE] == []
 
 

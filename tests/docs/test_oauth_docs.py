@@ -21,20 +21,23 @@ from signed_in import Browser, browser_of, make_person
 
 from direct import TestClient
 from makers import Account
-from quillpost.accounts import app_tokens, clients, redirect_addresses
-from quillpost.accounts.audit import Actor
-from quillpost.accounts.rules import SCOPES
-from quillpost.accounts.scope_words import WORDS
-from quillpost.database import Tenant
-from quillpost.doors import leaked_tokens
-from quillpost.kit import tokens
-from quillpost.oauth import exchange, requests
-from quillpost.parts import Parts
-from quillpost.reception import forms
+from quillpost.accounts.audit.service import Actor
+from quillpost.accounts.models import SCOPES
+from quillpost.accounts.oauth import clients
+from quillpost.accounts.oauth import clients as redirect_addresses
+from quillpost.accounts.oauth import tokens as app_tokens
+from quillpost.accounts.tokens.rules import WORDS
+from quillpost.app.container import Parts
+from quillpost.core import tokens
+from quillpost.core.database import Tenant
+from quillpost.web import forms as web_forms
+from quillpost.web.oauth import endpoints as oauth_endpoints
+from quillpost.web.oauth import requests
+from quillpost.web.public import leaked_tokens
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "oauth.md").read_text()
-CODE = ROOT / "src" / "quillpost" / "oauth"
+CODE = ROOT / "src" / "quillpost" / "web" / "oauth"
 DANA, BACK = "dana@example.com", "https://app.example.com/back"
 
 
@@ -203,8 +206,9 @@ def test_no_error_is_documented_that_is_never_told() -> None:
         f"| refresh token | {app_tokens.USUAL.refresh.days} days, once (`QUILLPOST_REFRESH_TOKEN_DAYS`) |",
         f"| clients of an account | {clients.MOST_CLIENTS} |",
         f"| redirect addresses of a client | {clients.MOST_REDIRECTS} |",
-        f"`/oauth/revoke` from one network | {exchange.FAILURES_A_MINUTE} a minute, then 429; good ones",
-        f"| {forms.LARGEST_FORM:,} bytes, {requests.MOST_PARAMETERS} fields, each once |",
+        f"`/oauth/revoke` from one network | {oauth_endpoints.FAILURES_A_MINUTE} a minute, then 429;"
+        " good ones",
+        f"| {web_forms.LARGEST_FORM:,} bytes, {requests.MOST_PARAMETERS} fields, each once |",
         f"at most {redirect_addresses.LONGEST:,} characters",
         f'"expires_in": {int(app_tokens.USUAL.access.total_seconds())}',
         f"{leaked_tokens.MOST_TOKENS:,} in one report at most,"

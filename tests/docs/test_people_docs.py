@@ -8,21 +8,14 @@ from typing import Any, get_args
 import pytest
 
 from direct import TestClient
-from quillpost.accounts.audit import ACTS
-from quillpost.accounts.rules import OWNERS_ALONE, Role
-from quillpost.dashboard.settings import team
-from quillpost.kit.tokens import Kind
-from quillpost.people import (
-    invitations,
-    known_browsers,
-    passwords,
-    resets,
-    second_factor,
-    sessions,
-    signing_in,
-)
-from quillpost.people.throttling import of_email, of_network
-from quillpost.reception.cookies import KNOWN, SESSION, VISITOR
+from quillpost.accounts.audit.service import ACTS
+from quillpost.accounts.models import OWNERS_ALONE, Role
+from quillpost.accounts.users import invitations, password_resets, passwords, second_factor, sessions, sign_in
+from quillpost.accounts.users import queries as user_queries
+from quillpost.accounts.users.rate_limits import of_email, of_network
+from quillpost.core.tokens import Kind
+from quillpost.web.cookies import KNOWN, SESSION, VISITOR
+from quillpost.web.dashboard.settings import users
 
 ROOT = Path(__file__).parents[2]
 PEOPLE, OAUTH, OPERATE = (
@@ -55,7 +48,7 @@ def test_no_act_is_documented_that_is_not_noted() -> None:
 def test_every_role_is_a_column(role: str) -> None:
     header = next(line for line in PEOPLE.splitlines() if line.startswith("| may |"))
     assert f" {role} " in header
-    assert role in team.ROLES
+    assert role in users.ROLES
 
 
 @pytest.mark.parametrize("scope", sorted(OWNERS_ALONE))
@@ -83,7 +76,7 @@ def test_every_page_is_documented(http: TestClient) -> None:
             f"{invitations.MOST_WAITING} may wait in one account,"
             f" and {invitations.MOST_A_DAY} are mailed a day at most",
         ),
-        (PEOPLE, f"good once, for {spelled(resets.LINK_LASTS)}"),
+        (PEOPLE, f"good once, for {spelled(password_resets.LINK_LASTS)}"),
         (
             PEOPLE,
             f"A session lasts {spelled(sessions.LASTS)}, and ends after {sessions.IDLE.days} without a visit",
@@ -92,12 +85,12 @@ def test_every_page_is_documented(http: TestClient) -> None:
         (PEOPLE, f"the last {spelled(sessions.CONFIRMED_FOR)}"),
         (PEOPLE, f"{second_factor.RECOVERY_CODES} recovery codes"),
         (PEOPLE, f"{passwords.SHORTEST} to {passwords.LONGEST:,} characters"),
-        (PEOPLE, "Five wrong codes" if signing_in.MOST_CODES == 5 else "another number"),
+        (PEOPLE, "Five wrong codes" if sign_in.MOST_CODES == 5 else "another number"),
         (PEOPLE, f"{of_email('x')[0].most} in 15 minutes and {of_email('x')[1].most} a day"),
         (PEOPLE, f"{of_network('192.0.2.1')[0].most} failed ones an hour"),
         (OPERATE, f"| `{SESSION}` | {spelled(sessions.LASTS)} |"),
         (OPERATE, f"| `{VISITOR}` | until the browser is closed |"),
-        (OPERATE, f"| `{KNOWN}` | {spelled(known_browsers.LASTS)} |"),
+        (OPERATE, f"| `{KNOWN}` | {spelled(user_queries.LASTS)} |"),
     ],
 )
 def test_every_number_is_the_real_one(page: str, fact: str) -> None:

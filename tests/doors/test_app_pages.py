@@ -9,10 +9,10 @@ import sqlalchemy as sa
 from settings_house import LIMITED, MEMBER, OWNER, STRANGER, House
 
 from makers import Account, Clock
-from quillpost.accounts.minting import insert_token
-from quillpost.accounts.scope_words import EVERYTHING, WORDS
-from quillpost.database.people_tables import oauth_clients, oauth_grants
-from quillpost.parts import Parts
+from quillpost.accounts.tokens.queries import insert_token
+from quillpost.accounts.tokens.rules import EVERYTHING, WORDS
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.users import oauth_clients, oauth_grants
 
 PAGE = "/settings/apps"
 

@@ -10,9 +10,9 @@ import pytest
 from settings_house import OWNER, House
 
 from makers import Account, Clock, make_sub_account
-from quillpost.accounts.audit import ACTS, Actor, note
-from quillpost.dashboard.settings import audit
-from quillpost.parts import Parts
+from quillpost.accounts.audit.service import ACTS, Actor, note
+from quillpost.app.container import Parts
+from quillpost.web.dashboard.settings import pages as setting_pages
 
 PAGE = "/settings/audit"
 OLDER = re.compile(r'href="([^"]+)" rel="next"')
@@ -106,7 +106,7 @@ def test_another_accounts_lines_are_on_no_page_of_ours(house: House) -> None:
 def test_the_file_holds_the_whole_log_however_long(
     house: House, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(audit, "AT_ONCE", 10)
+    monkeypatch.setattr(setting_pages, "AT_ONCE", 10)
     write(house, house.account, *(f"T{number}" for number in range(30)))
     clock.advance(hours=1)
     write(house, house.account, "Ümlaut, Inc.", sub_account_id=make_sub_account(house.parts, house.account))

@@ -10,9 +10,9 @@ from signed_in import PASSWORD, browser_of, make_person
 
 from direct import TestClient
 from makers import Account, make_account, make_sub_account
-from quillpost.accounts.scope_words import WORDS
-from quillpost.database.tables import accounts, tokens
-from quillpost.parts import Parts
+from quillpost.accounts.tokens.rules import WORDS
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import accounts, tokens
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ from PIL import Image
 
 from direct import TestClient
 from makers import Account, rows_of_all
-from quillpost.doors import brand_images as door
-from quillpost.giftcards import catalogue
-from quillpost.giftcards.choosing import Brand
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.orders.giftcards import brands as catalogue
+from quillpost.orders.giftcards.rules import Brand
+from quillpost.web.public import files as door
 
 COFFEE = "/giftcards/brindlewick.png"
 OURS = Brand("our-cafe", "Our Café", "food", (2500,), "#1f6f54")

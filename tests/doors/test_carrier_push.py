@@ -14,8 +14,8 @@ from travelling import codes, journey, mailed, statuses
 
 from direct import TestClient
 from makers import Build, Clock, do_due_jobs
-from quillpost.parts import Parts
-from quillpost.web import create_app
+from quillpost.app.container import Parts
+from quillpost.web.application import create_app
 
 PATH = "/hooks/carrier/iv-mtr"
 TOKEN = "open-sesame-and-close-again"

@@ -8,11 +8,11 @@ from signed_in import PASSWORD, browser_of, make_person
 
 from direct import TestClient
 from makers import Account, Build
-from quillpost.kit.key_files import KeyFile
-from quillpost.kit.sealing import fingerprint
-from quillpost.notices import refusals
-from quillpost.parts import Parts
-from quillpost.people import known_browsers
+from quillpost.accounts.users import queries as user_queries
+from quillpost.app.container import Parts
+from quillpost.core.encryption import fingerprint
+from quillpost.core.key_files import KeyFile
+from quillpost.notifications import unsubscribe as refusals
 
 DANA = "dana@example.com"
 
@@ -31,13 +31,13 @@ def test_all_that_is_out_there_is_good_until_the_former_key_is_forgotten(
     link = parts.shelf.path("proof-1", expires=now + timedelta(days=1)).rpartition("/")[2]
     unsubscribe = f"/unsubscribe/{refusals.token_of(parts.sealer, refusals.Reader(owner.id, DANA))}"
     receiver = f"/receiver/{parts.receiver_key}"
-    known = known_browsers.remember(parts.sealer, person, DANA, password_changed_at=None, now=now)
+    known = user_queries.remember(parts.sealer, person, DANA, password_changed_at=None, now=now)
     browser = browser_of(http)
     browser.get("/sign-in")
     word = browser.csrf()
 
     def are_good() -> list[bool]:
-        who = known_browsers.identity(parts.sealer, known, person, DANA, password_changed_at=None, now=now)
+        who = user_queries.identity(parts.sealer, known, person, DANA, password_changed_at=None, now=now)
         signed_in = browser.post("/sign-in", email=DANA, password="wrong " + PASSWORD, csrf=word)
         return [
             parts.shelf.subject(link, now=now) == "proof-1",

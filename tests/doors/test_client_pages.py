@@ -10,13 +10,13 @@ from httpx2 import Response
 from settings_house import House
 
 from makers import Clock
-from quillpost.accounts import clients
-from quillpost.accounts.audit import read_log
-from quillpost.accounts.connections import Leave
-from quillpost.accounts.scope_words import WORDS
-from quillpost.database import Tenant
-from quillpost.database.people_tables import oauth_grants
-from quillpost.parts import Parts
+from quillpost.accounts.audit.service import read_log
+from quillpost.accounts.oauth import clients
+from quillpost.accounts.oauth.apps import Leave
+from quillpost.accounts.tokens.rules import WORDS
+from quillpost.app.container import Parts
+from quillpost.core.database import Tenant
+from quillpost.core.database.tables.users import oauth_grants
 
 SECRET = re.compile(r"qp_secret_[0-9A-Za-z]{20,}")
 PAGE = "/settings/clients"

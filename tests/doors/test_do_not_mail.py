@@ -18,12 +18,12 @@ from makers import (
     postcard,
     rows_of_all,
 )
-from quillpost.accounts.rules import Caller
+from quillpost.accounts.models import Caller
 from quillpost.accounts.service import tenant
-from quillpost.audience.rules import SUPPRESSED
-from quillpost.database.tables import do_not_mail_inbox, items, mailing_lists, recipients
-from quillpost.doors import do_not_mail
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import do_not_mail_inbox, items, mailing_lists, recipients
+from quillpost.recipients.rules import SUPPRESSED
+from quillpost.web.public import do_not_mail
 
 HTML = {"Accept": "text/html"}
 NOBODYS = "ZZZZZZZZ"

@@ -9,10 +9,10 @@ from signed_in import ACCEPTS, Browser, browser_of, make_person
 
 from direct import TestClient
 from makers import Account
-from quillpost.kit.errors import Invalid
-from quillpost.kit.tokens import mint
-from quillpost.parts import Parts
-from quillpost.reception.forms import LARGEST_FORM, MOST_FIELDS, Form
+from quillpost.app.container import Parts
+from quillpost.core.errors import Invalid
+from quillpost.core.tokens import mint
+from quillpost.web.forms import LARGEST_FORM, MOST_FIELDS, Form
 
 FORM_TYPE = "application/x-www-form-urlencoded"
 

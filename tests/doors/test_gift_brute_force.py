@@ -13,19 +13,13 @@ from gifted import claim_of, issued, send_gifts
 
 from direct import TestClient
 from makers import Account, rows_of_all
-from quillpost.accounts.rules import Allowance, network_of
-from quillpost.doors import gift_guesses
-from quillpost.doors.gift_guesses import (
-    LOOKS_A_SECOND,
-    OF_ONE_NETWORK,
-    SAVED_UP,
-    TRY_AGAIN_IN,
-    Guesses,
-)
-from quillpost.giftcards import claiming, vault
-from quillpost.giftcards.rules import spelled
-from quillpost.parts import Parts
-from quillpost.web import create_app
+from quillpost.accounts.models import Allowance, network_of
+from quillpost.app.container import Parts
+from quillpost.orders.giftcards import claims, issuance
+from quillpost.orders.giftcards.rules import spelled
+from quillpost.web.application import create_app
+from quillpost.web.public import claim_limits
+from quillpost.web.public.claim_limits import LOOKS_A_SECOND, OF_ONE_NETWORK, SAVED_UP, TRY_AGAIN_IN, Guesses
 
 GUESSER = NEIGHBOUR = "203.0.113.7"
 ELSEWHERE = "198.51.100.9"
@@ -63,7 +57,7 @@ class Counter:
 def counter(monkeypatch: pytest.MonkeyPatch) -> Counter:
     """Instead of the database: for what is tried a hundred thousand times."""
     counter = Counter()
-    monkeypatch.setattr(gift_guesses, "count_knock", counter)
+    monkeypatch.setattr(claim_limits, "count_knock", counter)
     return counter
 
 
@@ -78,7 +72,7 @@ def knock(parts: Parts, guesses: Guesses, code: str, address: str) -> bool | Non
     if guesses.wait(code, address):
         return None
     with parts.db.work() as tx:
-        is_right = claiming.look(tx, code, notes=False, now=parts.clock()) is not None
+        is_right = claims.look(tx, code, notes=False, now=parts.clock()) is not None
     if is_right:
         guesses.note_right(code)
     else:
@@ -125,7 +119,7 @@ def test_of_the_guesses_of_a_network_a_few_are_looked_at_and_no_more_are_counted
     before, found = rows_of_all(parts), []
     with statements(parts) as asked:
         for _ in range(1_000):
-            found.append(knock(parts, guesses, vault.new_claim(), GUESSER))
+            found.append(knock(parts, guesses, issuance.new_claim(), GUESSER))
             ticks.now += 0.001
     looks = sum("claim_digest" in each for each in asked)
     # The minute's allowance and the one too many, what was saved up, and one in each fiftieth of a second.
@@ -141,7 +135,7 @@ def test_of_the_guesses_of_a_network_a_few_are_looked_at_and_no_more_are_counted
 def test_guesses_cost_so_many_looks_a_second_from_however_many_networks(
     ticks: Ticks, counter: Counter, networks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gift_guesses, "OF_ALL", 100)
+    monkeypatch.setattr(claim_limits, "OF_ALL", 100)
     guesses, looks, seconds = Guesses(NO_DATABASE, ticks=ticks), 0, 4
     for n in range(500 * seconds):
         looks += guess(guesses, f"{n:026}", f"2001:{n % networks:x}::1")
@@ -155,8 +149,8 @@ def test_all_networks_of_a_site_are_one(ticks: Ticks, counter: Counter) -> None:
     guesses = Guesses(NO_DATABASE, ticks=ticks)
     looks = sum(guess(guesses, f"{n:026}", f"2001:db8:7:{n:x}::1") for n in range(200))
     assert looks <= OF_ONE_NETWORK + 1 + LOOKS_A_SECOND * SAVED_UP
-    assert guesses.wait(vault.new_claim(), "2001:db8:8::1") == 0
-    assert guesses.wait(vault.new_claim(), "no/address") == 0
+    assert guesses.wait(issuance.new_claim(), "2001:db8:8::1") == 0
+    assert guesses.wait(issuance.new_claim(), "no/address") == 0
 
 
 @pytest.mark.parametrize(
@@ -193,7 +187,7 @@ def test_every_wrong_claim_is_answered_alike_and_costs_the_same(
     http = visitor(parts, GUESSER, ticks)
     close = claim[:-1] + ("0" if claim[-1] != "0" else "1")
     seen = []
-    for code in (vault.new_claim(), close, "0" * 26, "Z" * 26):
+    for code in (issuance.new_claim(), close, "0" * 26, "Z" * 26):
         with statements(parts) as asked:
             answer = http.get(f"/gift/{code}")
         headers = {name: value for name, value in answer.headers.items() if name != "x-request-id"}
@@ -210,10 +204,10 @@ def test_beyond_the_limit_the_database_is_not_asked_and_the_page_says_when(
     app: Any = http.app
     app.state.gift_guesses._all_slow_until = ticks.now + 60
     for _ in range(int(LOOKS_A_SECOND * SAVED_UP) + 1):
-        app.state.gift_guesses.wait(vault.new_claim(), GUESSER)
+        app.state.gift_guesses.wait(issuance.new_claim(), GUESSER)
     for method, path in (("GET", ""), ("POST", "/claim"), ("GET", "/visit"), ("POST", "/report")):
         with statements(parts) as asked:
-            refused = http.request(method, f"/gift/{vault.new_claim()}{path}", data={"what": "lost"})
+            refused = http.request(method, f"/gift/{issuance.new_claim()}{path}", data={"what": "lost"})
         assert (refused.status_code, asked) == (429, [])
         assert int(refused.headers["Retry-After"]) == TRY_AGAIN_IN
         assert "One moment, please." in refused.text
@@ -224,49 +218,49 @@ def test_two_servers_count_together(parts: Parts, ticks: Ticks) -> None:
     first, second = (Guesses(parts.db, ticks=ticks) for _ in range(2))
     for _ in range(OF_ONE_NETWORK // 2):
         for server in (first, second):
-            assert knock(parts, server, vault.new_claim(), GUESSER) is False
+            assert knock(parts, server, issuance.new_claim(), GUESSER) is False
     for server in (first, second):
         assert GUESSER not in server._slow_until
-        knock(parts, server, vault.new_claim(), GUESSER)
+        knock(parts, server, issuance.new_claim(), GUESSER)
         assert GUESSER in server._slow_until
 
 
 def test_many_networks_together_are_slowed_down_until_their_minute_is_over(
     parts: Parts, ticks: Ticks, claim: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gift_guesses, "OF_ALL", 20)
-    monkeypatch.setattr(gift_guesses, "LOOKS_A_SECOND", 1)
+    monkeypatch.setattr(claim_limits, "OF_ALL", 20)
+    monkeypatch.setattr(claim_limits, "LOOKS_A_SECOND", 1)
     guesses = Guesses(parts.db, ticks=ticks)
     for n in range(21):
-        assert knock(parts, guesses, vault.new_claim(), f"192.0.2.{n}") is False
-    while knock(parts, guesses, vault.new_claim(), "192.0.2.99") is not None:
+        assert knock(parts, guesses, issuance.new_claim(), f"192.0.2.{n}") is False
+    while knock(parts, guesses, issuance.new_claim(), "192.0.2.99") is not None:
         pass
     assert knock(parts, guesses, claim, ELSEWHERE) is None
     ticks.now += 1
     assert knock(parts, guesses, claim, ELSEWHERE) is True
-    assert knock(parts, guesses, vault.new_claim(), ELSEWHERE) is None
+    assert knock(parts, guesses, issuance.new_claim(), ELSEWHERE) is None
     ticks.now += 60
     for _ in range(5):
-        assert guesses.wait(vault.new_claim(), "192.0.2.99") == 0
+        assert guesses.wait(issuance.new_claim(), "192.0.2.99") == 0
 
 
 def test_what_is_remembered_does_not_grow_without_end(
     ticks: Ticks, counter: Counter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gift_guesses, "MOST", 5)
-    monkeypatch.setattr(gift_guesses, "OF_ONE_NETWORK", 0)
+    monkeypatch.setattr(claim_limits, "MOST", 5)
+    monkeypatch.setattr(claim_limits, "OF_ONE_NETWORK", 0)
     guesses = Guesses(NO_DATABASE, ticks=ticks)
     for n in range(12):
-        guess(guesses, vault.new_claim(), f"192.0.2.{n}")
-        guesses.note_right(vault.new_claim())
+        guess(guesses, issuance.new_claim(), f"192.0.2.{n}")
+        guesses.note_right(issuance.new_claim())
     assert [len(each) for each in (guesses._slow_until, guesses._right)] == [5, 5]
     assert "192.0.2.11" in guesses._slow_until
 
 
 def test_a_claim_that_is_right_no_more_counts_as_any_other(ticks: Ticks, counter: Counter) -> None:
-    guesses, gone = Guesses(NO_DATABASE, ticks=ticks), vault.new_claim()
+    guesses, gone = Guesses(NO_DATABASE, ticks=ticks), issuance.new_claim()
     guesses.note_right(gone)
-    while guess(guesses, vault.new_claim(), GUESSER):
+    while guess(guesses, issuance.new_claim(), GUESSER):
         pass
     assert guess(guesses, gone, GUESSER) is True
     assert guess(guesses, gone, GUESSER) is False

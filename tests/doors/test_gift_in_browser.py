@@ -9,10 +9,10 @@ from playwright.sync_api import Page, Request, expect
 from raw_http import real_server
 
 from makers import Account
-from quillpost.database.tables import orders
-from quillpost.giftcards import vault
-from quillpost.giftcards.rules import spelled
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import orders
+from quillpost.orders.giftcards import issuance
+from quillpost.orders.giftcards.rules import spelled
 
 pytestmark = pytest.mark.costly
 
@@ -25,7 +25,7 @@ def piece(parts: Parts, owner: Account) -> int:
 
 def code_of(parts: Parts, piece: int) -> str:
     sealed = bytes(card_row(parts, piece).card_sealed)
-    return str(vault.open_card(parts.sealer, vault.card_context(piece), sealed).code)
+    return str(issuance.open_card(parts.sealer, issuance.card_context(piece), sealed).code)
 
 
 def put_landing_page(parts: Parts, piece: int, url: str) -> None:

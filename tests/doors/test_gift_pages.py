@@ -14,16 +14,16 @@ from httpx2 import Response
 
 from direct import TestClient
 from makers import Account, Build, Clock, count_rows, people, rows_of_all
-from quillpost.database.event_tables import notices
-from quillpost.database.giftcard_tables import giftcards
-from quillpost.giftcards import vault, voiding
-from quillpost.giftcards.rules import SPECIMEN, claim_code, read_claim, spelled
-from quillpost.kit.logs import configure_logs
-from quillpost.kit.tokens import hide_secrets
-from quillpost.pages.render import POLICY
-from quillpost.parts import Parts
-from quillpost.ports.giftcards import GiftCard
-from quillpost.web import create_app
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.giftcards import giftcards
+from quillpost.core.database.tables.notifications import notices
+from quillpost.core.logging import configure_logs
+from quillpost.core.tokens import hide_secrets
+from quillpost.orders.giftcards import issuance, returns
+from quillpost.orders.giftcards.ports import GiftCard
+from quillpost.orders.giftcards.rules import SPECIMEN, claim_code, read_claim, spelled
+from quillpost.web.application import create_app
+from quillpost.web.rendering import POLICY
 
 SHOP = "https://shop.example/thänks?from=mail"
 SHOP_LED_TO = "https://shop.example/th%C3%A4nks?from=mail"
@@ -53,14 +53,14 @@ class Piece:
     @property
     def card(self) -> GiftCard:
         sealed = bytes(self.row.card_sealed)
-        return vault.open_card(self.parts.sealer, vault.card_context(self.id), sealed)
+        return issuance.open_card(self.parts.sealer, issuance.card_context(self.id), sealed)
 
     def put(self, **columns: Any) -> None:
         with self.parts.db.work() as tx:
             tx.execute(sa.update(giftcards).where(giftcards.c.item_id == self.id).values(columns))
 
     def put_card(self, card: GiftCard) -> None:
-        self.put(card_sealed=vault.seal_card(self.parts.sealer, vault.card_context(self.id), card))
+        self.put(card_sealed=issuance.seal_card(self.parts.sealer, issuance.card_context(self.id), card))
 
 
 def piece_of(parts: Parts, sender: Account, **changes: Any) -> Piece:
@@ -230,7 +230,7 @@ def test_without_a_page_to_visit_there_is_nothing_to_visit(piece: Piece) -> None
 
 def test_a_card_that_is_no_longer_good_says_whom_to_ask(parts: Parts, piece: Piece) -> None:
     with parts.db.work() as tx:
-        voiding.void(tx, [piece.id], why="Lost", now=parts.clock())
+        returns.void(tx, [piece.id], why="Lost", now=parts.clock())
     page = piece.get()
     assert page.status_code == 410
     assert "This gift card is no longer valid." in words(page)
@@ -344,7 +344,7 @@ def test_no_log_line_and_no_metric_has_a_secret(
     def broken(_sealer: object, context: str, _sealed: bytes) -> GiftCard:
         raise ValueError(f"{context} of {http.base_url}{piece.path} in {spelled(piece.claim)}: {piece.claim}")
 
-    monkeypatch.setattr(vault, "open_card", broken)
+    monkeypatch.setattr(issuance, "open_card", broken)
     assert http.post(f"{piece.path}/claim").status_code == 500
     logged = lines.getvalue()
     assert '"route": "/gift/{code}/claim"' in logged
@@ -360,12 +360,12 @@ def test_no_claim_begins_as_the_ids_do_that_logs_show(monkeypatch: pytest.Monkey
     assert claim_code(timed).startswith("01")
     drawn = iter([timed, timed, good])
     monkeypatch.setattr(secrets, "token_bytes", lambda _: next(drawn))
-    assert vault.new_claim() == claim_code(good)
+    assert issuance.new_claim() == claim_code(good)
 
 
 def test_claims_are_hidden_wherever_they_stand_and_nothing_else_is() -> None:
     for _ in range(100):
-        claim = vault.new_claim()
+        claim = issuance.new_claim()
         printed = spelled(claim)
         for shown in (claim, claim.lower(), printed, printed.replace("-", " "), f"/gift/{claim[:-3]}",
                       f"/gift/{printed[:12]}", f"%2Fgift%2F{claim}", f"{printed[:15]} / {printed[16:]}",

@@ -9,11 +9,11 @@ from PIL import Image
 
 from direct import TestClient
 from makers import Account
-from quillpost.composition import samples
-from quillpost.doors import hands as door
-from quillpost.doors.drawn_once import WAITING_AT_ONCE
-from quillpost.kit.errors import Unavailable
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.core.errors import Unavailable
+from quillpost.rendering import samples
+from quillpost.web.public import files as door
+from quillpost.web.public.files import WAITING_AT_ONCE
 
 
 def pixels(png: bytes) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:

@@ -11,8 +11,8 @@ from raw_http import real_server
 from signed_in import PASSWORD, make_person
 
 from makers import Account, Clock, do_due_jobs
-from quillpost.parts import Parts
-from quillpost.web import create_app
+from quillpost.app.container import Parts
+from quillpost.web.application import create_app
 
 pytestmark = pytest.mark.costly
 

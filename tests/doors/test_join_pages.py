@@ -5,11 +5,11 @@ from signed_in import PASSWORD, Browser, browser_of, make_person
 
 from direct import TestClient
 from makers import Account, Clock, make_sub_account
-from quillpost.accounts.audit import AT_THE_COMMAND_LINE
-from quillpost.accounts.rules import Role
-from quillpost.kit.tokens import mint
-from quillpost.parts import Parts
-from quillpost.people import invitations
+from quillpost.accounts.audit.service import AT_THE_COMMAND_LINE
+from quillpost.accounts.models import Role
+from quillpost.accounts.users import invitations
+from quillpost.app.container import Parts
+from quillpost.core.tokens import mint
 
 NEW = "a brand new set of words"
 

@@ -12,11 +12,11 @@ from traces import logged
 
 from direct import TestClient
 from makers import Account, make_account, make_sub_account, make_teammate
-from quillpost.database.event_tables import notices
-from quillpost.database.people_tables import audit_log
-from quillpost.doors import leaked_tokens
-from quillpost.kit.tokens import mint
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.notifications import notices
+from quillpost.core.database.tables.users import audit_log
+from quillpost.core.tokens import mint
+from quillpost.web.public import leaked_tokens
 
 DONE = (202, {"message": leaked_tokens.DONE})
 

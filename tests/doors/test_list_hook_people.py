@@ -12,9 +12,9 @@ from list_hook import Hook, hook_of
 from waiting import wait_until
 
 from makers import Account, Clock, person
-from quillpost.audience.barring import BARS_NOBODY
-from quillpost.database.tables import mailing_lists
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import mailing_lists
+from quillpost.recipients.suppression import BARS_NOBODY
 
 EMAIL = {"email": "jane@example.com"}
 DOOR = {"address": "12 Main St", "city": "Austin", "province": "TX", "postal_code": "78701"}

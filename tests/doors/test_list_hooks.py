@@ -10,8 +10,8 @@ from traces import logged, traces
 
 from direct import TestClient
 from makers import Account, Build, make_account, make_sub_account, make_teammate, person
-from quillpost.parts import Parts
-from quillpost.web import create_app
+from quillpost.app.container import Parts
+from quillpost.web.application import create_app
 
 KNOWN = {"id", "mailing_list_id", "result", "ignored"}
 

@@ -11,9 +11,9 @@ from every_route import PAGE_NEEDS
 from settings_house import OWNER, House
 from signed_in import CSRF, Browser
 
-from quillpost.database.people_tables import memberships, sessions
-from quillpost.database.tables import accounts
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import accounts
+from quillpost.core.database.tables.users import memberships, sessions
 
 FORMS: dict[str, dict[str, Any]] = {
     "/settings/tokens/new": {"name": "Zapier", "mode": "live", "limits": "all", "lasts": "never"},

@@ -14,12 +14,12 @@ from signed_in import PASSWORD, Browser, browser_of
 
 from direct import TestClient
 from makers import Account, Clock
-from quillpost.accounts.audit import ACTS, AT_THE_COMMAND_LINE, read_log
-from quillpost.database.people_tables import invitations as invited
-from quillpost.database.people_tables import memberships, oauth_clients, oauth_grants, people
-from quillpost.database.tables import tokens
-from quillpost.parts import Parts
-from quillpost.people import invitations, resets
+from quillpost.accounts.audit.service import ACTS, AT_THE_COMMAND_LINE, read_log
+from quillpost.accounts.users import invitations, password_resets
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import tokens
+from quillpost.core.database.tables.users import invitations as invited
+from quillpost.core.database.tables.users import memberships, oauth_clients, oauth_grants, people
 
 DANA, MEL = "dana@example.com", "mel@example.com"
 NEW = "a brand new set of words"
@@ -55,7 +55,7 @@ class Scene:
     def reset_path(self) -> str:
         with self.parts.db.work() as tx:
             who = tx.execute(sa.select(people.c.id).where(people.c.email == DANA)).scalar_one()
-            link = resets.link_for(tx, who, base_url=self.parts.base_url, now=self.clock.now())
+            link = password_resets.link_for(tx, who, base_url=self.parts.base_url, now=self.clock.now())
         return link.removeprefix(self.parts.base_url)
 
     def turn_on(self) -> Response:

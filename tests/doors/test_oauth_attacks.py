@@ -10,10 +10,10 @@ from signed_in import browser_of, make_person
 
 from direct import TestClient
 from makers import Account, Clock, make_operator
-from quillpost.accounts.audit import read_log
-from quillpost.database.event_tables import notices
-from quillpost.database.people_tables import memberships, oauth_clients, oauth_grants, people
-from quillpost.parts import Parts
+from quillpost.accounts.audit.service import read_log
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.notifications import notices
+from quillpost.core.database.tables.users import memberships, oauth_clients, oauth_grants, people
 
 
 def test_an_apps_token_at_an_operators_call_is_told_that_no_app_may(parts: Parts, http: TestClient) -> None:

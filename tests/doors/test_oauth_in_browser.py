@@ -15,8 +15,8 @@ from signed_in import PASSWORD, browser_of, make_person
 
 from direct import TestClient
 from makers import Account, make_sub_account
-from quillpost.parts import Parts
-from quillpost.web import create_app
+from quillpost.app.container import Parts
+from quillpost.web.application import create_app
 
 pytestmark = pytest.mark.costly
 

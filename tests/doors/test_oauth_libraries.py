@@ -17,8 +17,8 @@ from signed_in import Browser, make_person
 
 from direct import TestClient
 from makers import Account
-from quillpost.parts import Parts
-from quillpost.web import create_app
+from quillpost.app.container import Parts
+from quillpost.web.application import create_app
 
 WITHOUT_TLS = ("OAUTHLIB_INSECURE_TRANSPORT", "AUTHLIB_INSECURE_TRANSPORT")
 """What these libraries want to be told before they speak to a server on this machine. Ours wants neither."""

@@ -8,10 +8,10 @@ from oauth_app import STATE, VERIFIER, WITH_PKCE, connect, query_of
 
 from direct import TestClient
 from makers import Account, Build, make_account
-from quillpost.accounts.rules import SCOPES
-from quillpost.kit.logs import configure_logs
-from quillpost.parts import Parts
-from quillpost.web import create_app
+from quillpost.accounts.models import SCOPES
+from quillpost.app.container import Parts
+from quillpost.core.logging import configure_logs
+from quillpost.web.application import create_app
 
 
 def test_the_metadata_says_what_the_server_does(build: Build) -> None:

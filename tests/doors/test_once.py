@@ -10,7 +10,7 @@ import pytest
 from settings_house import OWNER, House
 from signed_in import Browser, turn_on_second_factor
 
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
 
 ONCE = re.compile(r'name="once" value="([^"]+)"')
 TOKEN: dict[str, Any] = {"name": "Zapier", "mode": "test", "limits": "all", "lasts": "never"}

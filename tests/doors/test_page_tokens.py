@@ -6,7 +6,7 @@ from signed_in import Browser, browser_of, make_person
 
 from direct import TestClient
 from makers import Account, Clock, make_operator, make_sub_account
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
 
 JSON = {"Accept": "application/json"}
 

@@ -8,10 +8,10 @@ from reading import Seen
 
 from direct import TestClient
 from makers import Account, Build
-from quillpost.pages.assets import ASSETS
-from quillpost.pages.render import POLICY
-from quillpost.parts import Parts
-from quillpost.web import create_app
+from quillpost.app.container import Parts
+from quillpost.web.application import create_app
+from quillpost.web.assets import ASSETS
+from quillpost.web.rendering import POLICY
 
 BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
 HERE = ("127.0.0.1", 50_000)

@@ -6,8 +6,8 @@ from signed_in import Browser, browser_of, make_person
 
 from direct import TestClient
 from makers import Account
-from quillpost.pages.render import POLICY
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.web.rendering import POLICY
 
 PAGES = (
     "/",

@@ -14,10 +14,10 @@ from signed_in import PASSWORD as THEIRS
 from signed_in import make_person
 
 from makers import Account, Clock
-from quillpost.accounts.audit import AT_THE_COMMAND_LINE
-from quillpost.parts import Parts
-from quillpost.people import invitations
-from quillpost.web import create_app
+from quillpost.accounts.audit.service import AT_THE_COMMAND_LINE
+from quillpost.accounts.users import invitations
+from quillpost.app.container import Parts
+from quillpost.web.application import create_app
 
 pytestmark = pytest.mark.costly
 

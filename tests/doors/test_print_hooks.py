@@ -15,15 +15,15 @@ from pressing import READY, batch_rows, composed_batch, print_rows, sweep
 
 from direct import TestClient
 from makers import Build, Clock, people
-from quillpost.accounts.rules import Caller
-from quillpost.database.press_tables import batches
-from quillpost.doors import print_hooks as door
-from quillpost.fulfilment import production
-from quillpost.kit import standard_webhooks
-from quillpost.kit.times import iso
-from quillpost.orders.records import Order
-from quillpost.parts import Parts
-from quillpost.web import create_app
+from quillpost.accounts.models import Caller
+from quillpost.app.container import Parts
+from quillpost.client import signatures
+from quillpost.core.clock import iso
+from quillpost.core.database.tables.print_room import batches
+from quillpost.fulfillment import production
+from quillpost.orders.models import Order
+from quillpost.web.application import create_app
+from quillpost.web.public import partner_webhooks as door
 
 SECRET, NEW, STRANGERS = (
     "whsec_" + base64.b64encode(letter * 32).decode() for letter in (b"a", b"b", b"c")
@@ -54,7 +54,7 @@ class Partner:
         self, body: bytes, *, secret: str = SECRET, path: str = PATH, late: timedelta = timedelta(0)
     ) -> Response:
         at = self.clock.now() - late
-        headers = standard_webhooks.sign([secret], message_id="msg_1", at=at, body=body)
+        headers = signatures.sign([secret], message_id="msg_1", at=at, body=body)
         return self.http.post(path, content=body, headers=headers)
 
     def batch(self) -> sa.Row[Any]:
@@ -143,7 +143,7 @@ def test_a_stranger_or_an_old_call_changes_nothing(partner: Partner, late: timed
     body = json.dumps(
         {"reference": partner.reference, "event": "printed", "at": iso(partner.clock.now())}
     ).encode()
-    signed = standard_webhooks.sign([SECRET], message_id="m", at=partner.clock.now(), body=body)
+    signed = signatures.sign([SECRET], message_id="m", at=partner.clock.now(), body=body)
     answers = [
         partner.send(body, secret=STRANGERS),
         partner.send(body, late=late),

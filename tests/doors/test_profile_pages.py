@@ -11,11 +11,11 @@ from signed_in import PASSWORD, Browser, browser_of, make_person, turn_on_second
 
 from direct import TestClient
 from makers import Account, Clock
-from quillpost.accounts import audit
-from quillpost.dashboard.settings.browser_names import browser_name
-from quillpost.dashboard.settings.qr_picture import qr_svg
-from quillpost.parts import Parts
-from quillpost.reception.cookies import SESSION
+from quillpost.accounts.audit import service as audit_service
+from quillpost.app.container import Parts
+from quillpost.web.cookies import SESSION
+from quillpost.web.dashboard.settings.profile import browser_name
+from quillpost.web.dashboard.settings.second_factor import qr_svg
 
 NEW = "a brand new set of words"
 RECOVERY_CODE = re.compile(r"<li><code>([0-9a-z-]{19})</code></li>")
@@ -32,7 +32,7 @@ def browser(parts: Parts, http: TestClient, owner: Account) -> Browser:
 
 def acts(parts: Parts, owner: Account) -> list[str]:
     with parts.db.work() as tx:
-        return [entry.act for entry in audit.read_log(tx, owner.id)]
+        return [entry.act for entry in audit_service.read_log(tx, owner.id)]
 
 
 def test_a_name_is_changed_and_none_is_refused(browser: Browser) -> None:

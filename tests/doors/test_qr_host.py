@@ -12,9 +12,9 @@ from pressing import batch_rows, files_of
 from direct import TestClient
 from makers import Account, Build, Clock
 from quillpost.accounts import service
-from quillpost.fulfilment import production, review
-from quillpost.parts import Parts
-from quillpost.web import create_app
+from quillpost.app.container import Parts
+from quillpost.fulfillment import production, review
+from quillpost.web.application import create_app
 
 OLD, NEW = "https://old.example.com", "https://new.example.org"
 DESTINATION = "https://shop.example.com/hi"

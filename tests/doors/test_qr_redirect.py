@@ -10,12 +10,12 @@ from test_pages import BROWSER
 
 from direct import TestClient
 from makers import Account, Build, Clock, count_rows, make_account, person
-from quillpost.kit.errors import Unavailable
-from quillpost.kit.metrics import REGISTRY
-from quillpost.pages.render import POLICY
-from quillpost.parts import Parts
-from quillpost.scans.desk import Desk
-from quillpost.web import create_app
+from quillpost.app.container import Parts
+from quillpost.core.errors import Unavailable
+from quillpost.core.metrics import REGISTRY
+from quillpost.fulfillment.qr_scans.service import Desk
+from quillpost.web.application import create_app
+from quillpost.web.rendering import POLICY
 
 PAGE = "https://shop.example.com/hi"
 NOBODYS = "AbCdEf12"

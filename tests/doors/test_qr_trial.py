@@ -13,8 +13,8 @@ from test_pages import BROWSER
 
 from direct import TestClient
 from makers import Account, count_rows
-from quillpost.kit.tokens import SPECIMEN_CODE, UNAMBIGUOUS
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.core.tokens import SPECIMEN_CODE, UNAMBIGUOUS
 
 PAGE = "https://shop.example.com/hi"
 

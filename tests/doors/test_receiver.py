@@ -9,13 +9,14 @@ from httpx2 import Response
 
 from direct import TestClient
 from makers import Build, Clock, make_account
-from quillpost.accounts.rules import Caller
+from quillpost.accounts.models import Caller
 from quillpost.accounts.service import tenant
-from quillpost.doors import receiver as door
-from quillpost.kit import exact_json, standard_webhooks
-from quillpost.parts import Parts
-from quillpost.web import create_app
-from quillpost.webhooks import service
+from quillpost.app.container import Parts
+from quillpost.client import signatures
+from quillpost.core import exact_json
+from quillpost.notifications.webhooks import service as webhook_service
+from quillpost.web.application import create_app
+from quillpost.web.public import receiver as door
 
 EVENT = {
     "event_type": "order_item.status_update",
@@ -44,7 +45,7 @@ class Sender:
 
     def signed(self, event_id: str, body: bytes, secret: str | None = None) -> dict[str, str]:
         now = self.clock.now()
-        return standard_webhooks.sign([secret or self.secret], message_id=event_id, at=now, body=body)
+        return signatures.sign([secret or self.secret], message_id=event_id, at=now, body=body)
 
     def events(self, after: int = 0) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self.http.get(f"{self.path}/events?after={after}").json()["events"]
@@ -62,7 +63,7 @@ def sender(parts: Parts, clock: Clock) -> Iterator[Sender]:
     with TestClient(create_app(parts)) as http:
         owner = Caller(make_account(parts, http, "owner@example.com").id, "test")
         with parts.db.transaction(tenant(owner)) as tx:
-            _, secret = service.subscribe(
+            _, secret = webhook_service.subscribe(
                 tx, owner, parts.sealer, url=f"{parts.base_url}{path}/hook", type="*", now=clock.now()
             )
         yield Sender(http, path, secret, clock)
@@ -104,7 +105,7 @@ def test_a_repeat_is_stored_once(sender: Sender) -> None:
 
 
 def test_a_forged_event_is_refused_and_not_kept(sender: Sender) -> None:
-    stranger = standard_webhooks.new_secret(b"x" * 32)
+    stranger = signatures.new_secret(b"x" * 32)
     assert sender.deliver(secret=stranger).status_code == 401
     assert sender.http.post(f"{sender.path}/hook", json=EVENT).status_code == 401
     tampered = sender.http.post(f"{sender.path}/hook", content=b"{}", headers=sender.signed("e-1", b"{ }"))

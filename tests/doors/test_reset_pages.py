@@ -6,10 +6,10 @@ from signed_in import PASSWORD, Browser, browser_of, let_mails_out, make_person
 
 from direct import TestClient
 from makers import Account, Clock, count_rows
-from quillpost.database.people_tables import people
-from quillpost.kit.tokens import mint
-from quillpost.parts import Parts
-from quillpost.people import resets
+from quillpost.accounts.users import password_resets
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.users import people
+from quillpost.core.tokens import mint
 
 NEW = "a brand new set of words"
 
@@ -24,7 +24,7 @@ def browser(parts: Parts, http: TestClient, owner: Account) -> Browser:
 def link(parts: Parts, email: str = "dana@example.com") -> str:
     with parts.db.work() as tx:
         person_id = tx.execute(sa.select(people.c.id).where(people.c.email == email)).scalar_one()
-        whole = resets.link_for(tx, person_id, base_url=parts.base_url, now=parts.clock())
+        whole = password_resets.link_for(tx, person_id, base_url=parts.base_url, now=parts.clock())
     return whole.removeprefix(parts.base_url)
 
 

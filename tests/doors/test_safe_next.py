@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quillpost.reception.show import LONGEST_NEXT, safe_next, with_next
+from quillpost.web.rendering import LONGEST_NEXT, safe_next, with_next
 
 OURS = "https://mail.example.com/sign-in"
 

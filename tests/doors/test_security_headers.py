@@ -5,9 +5,8 @@ from signed_in import Browser, browser_of, make_person
 
 from direct import TestClient
 from makers import Account
-from quillpost.pages.render import POLICY
-from quillpost.parts import Parts
-from quillpost.reception.show import form_target
+from quillpost.app.container import Parts
+from quillpost.web.rendering import POLICY, form_target
 
 PAGES = ("/", "/sign-in", "/forgot", "/reset/nonsense", "/join/nonsense", "/docs", "/nowhere", "/stop")
 PAGES_OF_SOMEBODY = ("/", "/settings", "/settings/second-factor", "/lists/import", "/sign-in/confirm")

@@ -7,8 +7,8 @@ from signed_in import Browser, browser_of, make_person, turn_on_second_factor
 
 from direct import TestClient
 from makers import Account, Clock
-from quillpost.kit.tokens import mint
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.core.tokens import mint
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from raw_http import real_server
 from settings_house import MEMBER, House
 from test_app_pages import connect
 
-from quillpost.parts import Parts
-from quillpost.reception.cookies import SESSION
+from quillpost.app.container import Parts
+from quillpost.web.cookies import SESSION
 
 pytestmark = pytest.mark.costly
 

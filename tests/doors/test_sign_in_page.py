@@ -8,9 +8,9 @@ from signed_in import PASSWORD, Browser, browser_of, make_person, turn_on_second
 
 from direct import TestClient
 from makers import Account, Clock
-from quillpost.accounts import audit
-from quillpost.parts import Parts
-from quillpost.people import emails
+from quillpost.accounts.audit import service as audit_service
+from quillpost.accounts.users import rules as user_rules
+from quillpost.app.container import Parts
 
 
 @pytest.fixture
@@ -189,7 +189,7 @@ def test_signing_out_ends_the_session_itself(parts: Parts, owner: Account, brows
     assert out.url.path == "/sign-in"
     assert "You are signed out." in out.text
     with parts.db.work() as tx:
-        assert [entry.act for entry in audit.read_log(tx, owner.id)] == ["sign_out", "sign_in"]
+        assert [entry.act for entry in audit_service.read_log(tx, owner.id)] == ["sign_out", "sign_in"]
     assert browser.cookie("quillpost_session") is None
     thief = browser_of(browser.client)
     thief.client.cookies.set("quillpost_session", kept)
@@ -213,7 +213,7 @@ def test_the_longest_e_mail_that_can_be_invited_can_sign_in(
     parts: Parts, owner: Account, browser: Browser
 ) -> None:
     email = "d" * 64 + "@" + ("e" * 61 + ".") * 4 + "example"
-    assert (len(email), emails.fault_of(email)) == (320, None)
+    assert (len(email), user_rules.email_error(email)) == (320, None)
     make_person(parts, owner.id, email)
     for page in ("/sign-in", "/forgot"):
         assert 'name="email" type="email" maxlength="320"' in browser.get(page).text

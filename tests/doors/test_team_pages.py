@@ -10,13 +10,13 @@ from settings_house import LIMITED, MEMBER, OWNER, STRANGER, House
 from signed_in import let_mails_out
 
 from makers import Clock, make_sub_account
-from quillpost.accounts import personal_tokens
-from quillpost.accounts.audit import Actor
-from quillpost.database import Tenant
-from quillpost.database.event_tables import notices
-from quillpost.database.people_tables import invitations, memberships, people
-from quillpost.database.tables import accounts
-from quillpost.parts import Parts
+from quillpost.accounts.audit.service import Actor
+from quillpost.accounts.tokens import service as token_service
+from quillpost.app.container import Parts
+from quillpost.core.database import Tenant
+from quillpost.core.database.tables.base import accounts
+from quillpost.core.database.tables.notifications import notices
+from quillpost.core.database.tables.users import invitations, memberships, people
 
 PAGE = "/settings/people"
 NEW = "kim@example.com"
@@ -164,7 +164,7 @@ def test_a_role_is_changed_and_what_acted_in_the_old_one_ends(house: House) -> N
     house.join("second@example.com", house.account.id, role="owner")
     with house.parts.db.transaction(Tenant(house.account.id)) as tx:
         actor = Actor("second@example.com", person_id=house.person("second@example.com"))
-        token = personal_tokens.create_token(
+        token = token_service.create_token(
             tx, house.account.id, name="Theirs", mode="test", scopes=None, sub_account_id=None,
             expires_at=None, actor=actor, now=house.parts.clock(),
         )  # fmt: skip

@@ -6,8 +6,8 @@ from oauth_app import App, basic, connect
 
 from direct import TestClient
 from makers import Account, Build, Clock
-from quillpost.kit.tokens import is_of_kind
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.core.tokens import is_of_kind
 
 THIRTY_DAYS = 2_592_000
 

@@ -11,12 +11,12 @@ from httpx2 import Response
 from settings_house import House
 
 from makers import Clock, make_sub_account
-from quillpost.accounts import personal_tokens
-from quillpost.accounts.audit import Actor
-from quillpost.accounts.scope_words import WORDS
-from quillpost.database import Tenant
-from quillpost.database.tables import tokens
-from quillpost.parts import Parts
+from quillpost.accounts.audit.service import Actor
+from quillpost.accounts.tokens import service as token_service
+from quillpost.accounts.tokens.rules import WORDS
+from quillpost.app.container import Parts
+from quillpost.core.database import Tenant
+from quillpost.core.database.tables.base import tokens
 
 TOKEN = re.compile(r"qp_(?:test|live)_[0-9A-Za-z]{20,}")
 NEW = "/settings/tokens/new"
@@ -75,7 +75,7 @@ def test_the_list_tells_it_by_name_mode_and_last_letters(house: House, clock: Cl
 
 def test_one_that_has_expired_is_told_as_such(house: House, clock: Clock) -> None:
     with house.parts.db.transaction(Tenant(house.account.id)) as tx:
-        personal_tokens.create_token(
+        token_service.create_token(
             tx, house.account.id, name="Spring", mode="test", scopes=None, sub_account_id=None,
             expires_at=clock.now() + timedelta(days=1), actor=Actor("dana@example.com"), now=clock.now(),
         )  # fmt: skip
@@ -88,7 +88,7 @@ def test_a_token_gets_exactly_what_was_ticked(house: House) -> None:
     branch = make_sub_account(house.parts, house.account, "Austin")
     made(house, limits="some", scopes=["send:write", "lists:read"], sub_account_id=branch, lasts="90")
     with house.parts.db.work() as tx:
-        kept = personal_tokens.list_tokens(tx, house.account.id)[0]
+        kept = token_service.list_tokens(tx, house.account.id)[0]
     assert (kept.scopes, kept.sub_account_id) == (["send:write", "lists:read"], branch)
     assert kept.expires_at == house.parts.clock() + timedelta(days=90)
     assert kept.maker == "dana@example.com"

@@ -5,9 +5,9 @@ from newsroom import DANA, post, told
 
 from direct import TestClient
 from makers import Account, make_account, rows_of_all
-from quillpost.database.event_tables import notice_refusals
-from quillpost.notices.refusals import Reader, token_of
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.notifications import notice_refusals
+from quillpost.notifications.unsubscribe import Reader, token_of
 
 FORM = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "text/html"}
 

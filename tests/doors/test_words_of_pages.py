@@ -12,14 +12,14 @@ from signed_in import PASSWORD, Browser, browser_of, make_person, turn_on_second
 from direct import TestClient
 from makers import Account, Build, count_rows, make_account
 from quillpost.accounts import service
-from quillpost.accounts.audit import Actor
-from quillpost.database import Tenant
-from quillpost.database.event_tables import notices
-from quillpost.database.people_tables import people
-from quillpost.parts import Parts
-from quillpost.people import second_factor
-from quillpost.web import create_app
-from quillpost.webhooks import service as webhooks
+from quillpost.accounts.audit.service import Actor
+from quillpost.accounts.users import second_factor
+from quillpost.app.container import Parts
+from quillpost.core.database import Tenant
+from quillpost.core.database.tables.notifications import notices
+from quillpost.core.database.tables.users import people
+from quillpost.notifications.webhooks import service as webhooks
+from quillpost.web.application import create_app
 
 HERE = ("127.0.0.1", 50_000)
 JOIN = re.compile(r"https?://[^/]+(/join/qp_invitation_\w+)")

@@ -7,7 +7,7 @@ import pytest
 from fastapi import FastAPI
 from pin_interface import COLLECTORS, PINNED, Service
 
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
 
 MOST_LINES = 40
 

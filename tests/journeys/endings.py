@@ -11,7 +11,7 @@ from typing import Any
 import pikepdf
 from office import Office
 
-from quillpost.fulfilment.rules import reference
+from quillpost.fulfillment.rules import reference
 from quillpost.orders.rules import ENDS, FOLLOWS, ItemStatus
 
 ORDERS = """

@@ -10,8 +10,8 @@ import psycopg
 from office import Office
 from processes import Command, Nursery, free_port, until
 
-from quillpost.cli.ground import upgrade
-from quillpost.database.embedded import EmbeddedPostgres
+from quillpost.cli.runtime import upgrade
+from quillpost.core.database.embedded.server import EmbeddedPostgres
 
 Victim = Literal["server", "worker", "database"]
 VICTIMS: Sequence[Victim] = ("server", "worker", "database")

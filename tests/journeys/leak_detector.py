@@ -12,7 +12,7 @@ import pypdfium2 as pdfium
 import zxingcpp
 from PIL import Image
 
-from quillpost.giftcards.rules import CLAIM_LENGTH, spelled
+from quillpost.orders.giftcards.rules import CLAIM_LENGTH, spelled
 
 DOTS_AN_INCH = 150
 SIGNS = bytes(code for code in range(256) if not chr(code).isascii() or not chr(code).isalnum())

@@ -16,10 +16,11 @@ from typing import Any
 
 from crashing_worker import CrashPoint
 
-from quillpost import wiring
+from quillpost.app import bootstrap
 from quillpost.cli import main
-from quillpost.cli.index import everything
-from quillpost.composition.content import Addressee, Copy, Design
+from quillpost.cli.commands import everything
+from quillpost.core.settings import Settings
+from quillpost.rendering.models import Addressee, Copy, Design
 
 BETWEEN_LOOKS = 0.02
 
@@ -48,7 +49,7 @@ def warm_up() -> None:
     someone = Addressee(name="Jane Doe", city="Austin", province="TX", postal_code="78701")
     card = Design("postcard-4x6", "Hi!", ink=(0, 0, 0))
     copy = Copy(1, 0, someone, tracking="00310999999000000001")
-    wiring.studio(wiring.Settings()).preview(card, copy, dpi=10)
+    bootstrap.studio(Settings()).preview(card, copy, dpi=10)
 
 
 def _start(request: dict[str, Any]) -> int:

@@ -13,9 +13,10 @@ from processes import FAST, until
 
 from direct import TestClient
 from makers import Account, make_account
-from quillpost import wiring
-from quillpost.parts import Parts
-from quillpost.web import create_app
+from quillpost.app import bootstrap
+from quillpost.app.container import Parts
+from quillpost.core.settings import Settings
+from quillpost.web.application import create_app
 
 RENEW = sa.text("update webhook_lanes set leased_until = now() where leased_by is not null")
 IN_THE_AIR = sa.text(
@@ -111,7 +112,7 @@ def opened_office(conninfo: str, home: Path, receiver: EventReceiver, **settings
     """The sender's calls are answered in the test's own process; the work waits for a worker."""
     environment = {**FAST, "QUILLPOST_HOME": str(home), "QUILLPOST_DATABASE_URL": conninfo, **settings}
     chosen = {name.removeprefix("QUILLPOST_").lower(): value for name, value in environment.items()}
-    parts = wiring.build(wiring.Settings.model_validate(chosen), conninfo)
+    parts = bootstrap.build(Settings.model_validate(chosen), conninfo)
     path = f"/{home.name}"
     try:
         with TestClient(create_app(parts), base_url="http://quillpost.test") as http:

@@ -8,11 +8,11 @@ from functools import partial
 import sqlalchemy as sa
 
 from makers import Account, Clock, person
-from quillpost.database.engine import Tenant
-from quillpost.fulfilment import review
-from quillpost.kit.errors import Refused
-from quillpost.orders import service
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.core.database.engine import Tenant
+from quillpost.core.errors import Refused
+from quillpost.fulfillment import review
+from quillpost.orders import create
 
 ORDERS, SWEEPS = 24, 4
 
@@ -53,7 +53,7 @@ def test_an_order_is_cancelled_or_processed_and_never_both(
     def cancel(order_id: int) -> bool:
         try:
             with parts.db.transaction(Tenant(owner.id, None, "test")) as tx:
-                service.cancel(tx, order_id, now=clock.now())
+                create.cancel(tx, order_id, now=clock.now())
         except Refused:
             return False
         return True

@@ -14,7 +14,7 @@ from office import Office, opened_office
 from processes import PATIENCE, Nursery, Service, answers, free_port, until
 
 from makers import make_account, postcard
-from quillpost.parts import Limits
+from quillpost.app.container import Limits
 
 CROWD = 120
 SHARE = Limits().calls_at_once

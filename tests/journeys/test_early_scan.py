@@ -3,9 +3,9 @@
 from sqlalchemy import text
 
 from makers import Account, Clock, carry_on
-from quillpost.parts import Parts
-from quillpost.tracking.rules import Scan
-from quillpost.tracking.service import ingest
+from quillpost.app.container import Parts
+from quillpost.fulfillment.tracking.rules import Scan
+from quillpost.fulfillment.tracking.service import ingest
 
 WAY = ["Processing", "Printed", "In Transit", "In Local Area", "Processed for Delivery", "Delivered"]
 TOLD = text("select current from facts where item_id is not null order by id")

@@ -15,11 +15,11 @@ from processes import until
 from procrastinate.worker import Worker
 from structlog.testing import capture_logs
 
-from quillpost import jobs
-from quillpost.database import Database
-from quillpost.database.engine import as_role
-from quillpost.jobs import Pulse, Runner, Task
-from quillpost.kit.errors import Unavailable
+from quillpost.core import jobs
+from quillpost.core.database import Database
+from quillpost.core.database.engine import as_role
+from quillpost.core.errors import Unavailable
+from quillpost.core.jobs import Pulse, Runner, Task
 
 BREAK_CONNECTIONS = """
     select pg_terminate_backend(pid) from pg_stat_activity

@@ -20,15 +20,15 @@ from office import Office, opened_office
 from processes import Command, Nursery, until
 
 from makers import guests
-from quillpost.database.giftcard_tables import giftcard_stock, giftcards
-from quillpost.giftcards import vault
-from quillpost.kit.key_files import KeyFile
-from quillpost.kit.sealing import Sealer, fingerprint, key_named_in
+from quillpost.core.database.tables.giftcards import giftcard_stock, giftcards
+from quillpost.core.encryption import Sealer, fingerprint, key_named_in
+from quillpost.core.key_files import KeyFile
+from quillpost.orders.giftcards import issuance
 
 CARDS = 100_000
 LONG = 300.0
 PIECES = 2
-IN_THE_MIDDLE = CrashPoint("quillpost.database.resealing:_reseal", "after", call=150)
+IN_THE_MIDDLE = CrashPoint("quillpost.core.database.encrypted_columns:_reseal", "after", call=150)
 """Of batches of a thousand there are three hundred."""
 
 ISSUED = "select count(*) from giftcards where order_id = :order_id and status = 'issued'"
@@ -135,11 +135,11 @@ def assert_all_open(office: Office, alone: Sealer, claims: dict[int, str], busin
     assert (len(cards), len(stock), claimed) == (how_many, how_many, len(business.shown))
     codes = set()
     for row in cards:
-        card = vault.open_card(alone, vault.card_context(row.item_id), bytes(row.card_sealed))
-        claim = vault.open_claim(alone, row.item_id, bytes(row.claim_sealed))
+        card = issuance.open_card(alone, issuance.card_context(row.item_id), bytes(row.card_sealed))
+        claim = issuance.open_claim(alone, row.item_id, bytes(row.claim_sealed))
         codes.add(card.code)
         assert row.item_id not in claims or (card.code, claim) == (code_of(row.item_id), claims[row.item_id])
     assert len(codes) == how_many
     for row in stock:
-        code = vault.open_card(alone, vault.stock_context(row.id), bytes(row.card_sealed)).code
+        code = issuance.open_card(alone, issuance.stock_context(row.id), bytes(row.card_sealed)).code
         assert code == code_of(row.id) if row.mode == "live" else code in codes

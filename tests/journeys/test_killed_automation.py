@@ -21,14 +21,14 @@ AT_ONCE = {
     "QUILLPOST_JOB_HEARTBEAT_SECONDS": "0.4",
     "QUILLPOST_JOB_STALL_SECONDS": "2",
 }
-SENDING = "quillpost.automations.sending"
+SENDING = "quillpost.orders.automations.tasks"
 
 STEPS = [
     # It is taken; prepared, and nothing stored; the order is there; all but committed; committed. Some leave
     # the same behind as their neighbours do: they are looked at in the long run.
     pytest.param(CrashPoint(f"{SENDING}:_claim", "after"), marks=pytest.mark.long),
     CrashPoint(f"{SENDING}:_place", "before"),
-    pytest.param(CrashPoint("quillpost.orders.service:place", "after"), marks=pytest.mark.long),
+    pytest.param(CrashPoint("quillpost.orders.create:place", "after"), marks=pytest.mark.long),
     pytest.param(CrashPoint(f"{SENDING}:_done", "after"), marks=pytest.mark.long),
     CrashPoint(f"{SENDING}:_place", "after"),
 ]

@@ -9,8 +9,8 @@ from newsroom import by_mail, courier, post, told, work_off
 from placing import open_account
 from processes import Nursery
 
-from quillpost import wiring
-from quillpost.parts import Parts
+from quillpost.app import runtime
+from quillpost.app.container import Parts
 
 
 def test_a_mail_in_hand_at_the_kill_is_sent_again_under_the_same_id(
@@ -33,10 +33,10 @@ def test_a_mail_in_hand_at_the_kill_is_sent_again_under_the_same_id(
         worker.stop(signal.SIGKILL)
         assert [(row.status, row.attempts) for row in told(parts)] == [("pending", 1)]
         house.hangs = False
-        another = courier(parts, by_mail(house), clock=wiring.now)
+        another = courier(parts, by_mail(house), clock=runtime.now)
         work_off(another)
         assert len(house.mails) == 1, "the lease of the dead has not ended"
-        later = courier(parts, by_mail(house), clock=lambda: wiring.now() + timedelta(minutes=5))
+        later = courier(parts, by_mail(house), clock=lambda: runtime.now() + timedelta(minutes=5))
         work_off(later)
         first, again = house.mails
     assert first.message["Message-ID"] == again.message["Message-ID"]

@@ -12,8 +12,8 @@ from processes import Nursery, until
 from verdict import assert_all_happened_once
 
 from makers import people
-from quillpost.cli.ground import upgrade
-from quillpost.database.embedded import EmbeddedPostgres
+from quillpost.cli.runtime import upgrade
+from quillpost.core.database.embedded.server import EmbeddedPostgres
 
 PIECES = 2
 

@@ -30,10 +30,11 @@ from processes import PATIENCE, Nursery, answers, free_port, until
 from verdict import ITEM_WAY, assert_everyone_was_told
 
 from makers import make_account, people
-from quillpost.fulfilment import review, store
-from quillpost.fulfilment.drawing import PRINT_FILE, remade
-from quillpost.giftcards import vault
-from quillpost.ports.giftcards import GiftCard
+from quillpost.fulfillment import queries as fulfillment_queries
+from quillpost.fulfillment import review
+from quillpost.fulfillment.drawing import PRINT_FILE, remade
+from quillpost.orders.giftcards import issuance
+from quillpost.orders.giftcards.ports import GiftCard
 
 PIECES = 2
 AT_ONCE = {
@@ -47,14 +48,14 @@ LIVE_AT_ONCE = {
     "QUILLPOST_REVIEW_SECONDS": "0",
     **{f"QUILLPOST_{name.upper()}": value for name, value in READY.items()},
 }
-FULFILMENT, ISSUING = "quillpost.fulfilment", "quillpost.giftcards.issuing"
-MADE_UP, OWN = (f"quillpost.adapters.giftcards.stock:{each}" for each in ("SandboxCards", "StockCards"))
-SANDBOX = "quillpost.adapters.printing.sandbox:SandboxPrinter"
-HOT_FOLDER = "quillpost.adapters.printing.hot_folder:HotFolder"
-FILES = "quillpost.adapters.files.objects:_FolderFiles"
-GIVING_BACK = "quillpost.giftcards.giving_back:Returns"
-TAKING_BACK = "quillpost.api.v2.invalidating"
-PAGES = "quillpost.doors.gifts"
+FULFILMENT, ISSUING = "quillpost.fulfillment", "quillpost.orders.giftcards.issuance"
+MADE_UP, OWN = (f"quillpost.integrations.giftcards.stock:{each}" for each in ("SandboxCards", "StockCards"))
+SANDBOX = "quillpost.integrations.printing.sandbox:SandboxPrinter"
+HOT_FOLDER = "quillpost.integrations.printing.folder:HotFolder"
+FILES = "quillpost.integrations.storage.objects:_FolderFiles"
+GIVING_BACK = "quillpost.orders.giftcards.returns:Returns"
+TAKING_BACK = "quillpost.web.api.giftcards.invalidation"
+PAGES = "quillpost.web.public.giftcards"
 
 
 def steps_to_paper(issuer: str, printer: str) -> list[CrashPoint]:
@@ -67,14 +68,14 @@ def steps_to_paper(issuer: str, printer: str) -> list[CrashPoint]:
         CrashPoint(f"{issuer}._take", "after"),
         CrashPoint(f"{issuer}.issue", "after"),
         CrashPoint(f"{ISSUING}:take", "after"),
-        CrashPoint(f"{FULFILMENT}.gifts:_keep", "after"),
+        CrashPoint(f"{FULFILMENT}.giftcards:_keep", "after"),
         # Drawn; in the file store, the sealed file alone, with another, and all; written down, uncommitted;
         # committed.
         CrashPoint(f"{FULFILMENT}.production:draw", "after"),
         CrashPoint(f"{FILES}.put_file", "after"),
         CrashPoint(f"{FILES}.put", "after"),
-        CrashPoint(f"{FULFILMENT}.store:swap_batch", "before"),
-        CrashPoint(f"{FULFILMENT}.store:keep_files", "after"),
+        CrashPoint(f"{FULFILMENT}.queries:swap_batch", "before"),
+        CrashPoint(f"{FULFILMENT}.queries:keep_files", "after"),
         CrashPoint(f"{FULFILMENT}.production:compose", "after"),
         # The printer has it, and nobody knows; then it is known.
         CrashPoint(f"{printer}.submit", "before"),
@@ -86,7 +87,7 @@ def steps_to_paper(issuer: str, printer: str) -> list[CrashPoint]:
 STEPS = [
     *steps_to_paper(MADE_UP, SANDBOX),
     # Printed: the pieces' money is earned.
-    CrashPoint("quillpost.orders.moves:Moves.run", "after"),
+    CrashPoint("quillpost.orders.status:Moves.run", "after"),
 ]
 ALIKE = {
     CrashPoint(f"{ISSUING}:ask", "after"),
@@ -94,7 +95,7 @@ ALIKE = {
     CrashPoint(f"{ISSUING}:take", "after"),
     CrashPoint(f"{FULFILMENT}.production:draw", "after"),
     CrashPoint(f"{FILES}.put", "after"),
-    CrashPoint(f"{FULFILMENT}.store:swap_batch", "before"),
+    CrashPoint(f"{FULFILMENT}.queries:swap_batch", "before"),
     CrashPoint(f"{SANDBOX}.submit", "before"),
 }
 """Deaths that leave the same behind as a neighbour's, as what is not committed does: looked at in the long
@@ -104,10 +105,10 @@ run."""
 # too, uncommitted. At last all is committed, and the answer is lost.
 TAKEN_BACK_IN_VAIN = [
     CrashPoint(f"{TAKING_BACK}:keep_files", "after"),
-    CrashPoint("quillpost.orders.taking_back:take_back", "after"),
-    CrashPoint("quillpost.api.needs:Unit.__exit__", "before"),
+    CrashPoint("quillpost.orders.giftcards.invalidation:take_back", "after"),
+    CrashPoint("quillpost.web.api.dependencies:Unit.__exit__", "before"),
 ]
-TAKEN_BACK = CrashPoint("quillpost.api.needs:Unit.__exit__", "after")
+TAKEN_BACK = CrashPoint("quillpost.web.api.dependencies:Unit.__exit__", "after")
 
 LIVE_IS_UNSETTLED = """
     select (select count(*) from orders where status <> 'printing')
@@ -217,7 +218,7 @@ def _assert_is_what_was_composed(office: Office) -> None:
     [(batch, item_count)] = office.rows("select id, item_count from batches")
     assert item_count == PIECES
     with office.parts.db.work() as tx:
-        known = store.read_batch(tx, batch)
+        known = fulfillment_queries.read_batch(tx, batch)
     assert remade(office.parts.press, known)[PRINT_FILE] == print_file(office.parts, batch)
 
 
@@ -307,7 +308,7 @@ def test_a_card_that_dying_servers_take_back_is_void_once_and_sent_anew_once(
 def test_a_card_whose_page_died_with_its_server_is_shown_again(office: Office, nursery: Nursery) -> None:
     piece = mailed(office.parts, office.sender)
     path, card = f"/gift/{claim_of(office.parts, piece)}/claim", opened(office, piece)
-    in_vain = CrashPoint("quillpost.giftcards.claiming:claim_card", "after")
+    in_vain = CrashPoint("quillpost.orders.giftcards.claims:claim_card", "after")
     ask_the_dying(office, nursery, in_vain, "POST", path)
     assert card_row(office.parts, piece).claimed_at is None
     claimed = []
@@ -379,7 +380,7 @@ def ask_the_dying(
 def opened(office: Office, item_id: int) -> GiftCard:
     """What only whoever claims the piece's card sees."""
     sealed = bytes(card_row(office.parts, item_id).card_sealed)
-    return vault.open_card(office.parts.sealer, vault.card_context(item_id), sealed)
+    return issuance.open_card(office.parts.sealer, issuance.card_context(item_id), sealed)
 
 
 def given_back(office: Office) -> int:

@@ -12,13 +12,14 @@ from listing import make_list
 from office import Office, opened_office
 from processes import Nursery, until
 
-from quillpost.accounts.rules import Caller
+from quillpost.accounts.models import Caller
 from quillpost.accounts.service import tenant
-from quillpost.audience.importing import filling, intake
+from quillpost.recipients.imports import service as import_service
+from quillpost.recipients.imports import tasks as import_tasks
 
 ROWS = 9_000
 AT_ONCE = {"QUILLPOST_JOB_HEARTBEAT_SECONDS": "0.4", "QUILLPOST_JOB_STALL_SECONDS": "2"}
-IMPORTING = "quillpost.audience.importing"
+IMPORTING = "quillpost.recipients.imports"
 
 ALL_DONE = """
     select 1 from imports where status = 'done' and not exists (
@@ -28,10 +29,10 @@ ALL_DONE = """
 STEPS = [
     # One chunk is staged and noted; the next is staged and not committed; all but put on the list; put there
     # and not committed; committed, and nobody told.
-    CrashPoint(f"{IMPORTING}.store:keep_chunk", "before", call=2),
-    CrashPoint(f"{IMPORTING}.store:keep_chunk", "after", call=2),
-    CrashPoint(f"{IMPORTING}.filling:put_on_list", "after"),
-    CrashPoint(f"{IMPORTING}.filling:_settle", "after"),
+    CrashPoint(f"{IMPORTING}.queries:keep_chunk", "before", call=2),
+    CrashPoint(f"{IMPORTING}.queries:keep_chunk", "after", call=2),
+    CrashPoint(f"{IMPORTING}.tasks:put_on_list", "after"),
+    CrashPoint(f"{IMPORTING}.tasks:_settle", "after"),
 ]
 
 
@@ -59,11 +60,11 @@ def assert_everyone_is_listed_once(office: Office, nursery: Nursery, deaths: Seq
     list_id = make_list(office.parts, who, [])
     rows = "".join(f"Person {n},{n + 1} Main Street,Austin,TX,78701\n" for n in range(ROWS))
     file = io.BytesIO(f"Name,Street,City,State,Zip\n{rows}Jane,1 Main St.,Austin,TX,78701\n".encode())
-    looked = intake.look(file, name="people.csv", mapping=None, has_header=None)
-    assert looked.size > filling.SMALL, "processes of its own examine it"
-    key = intake.keep(office.parts.shelf.store, looked, now=office.parts.clock())
+    looked = import_service.look(file, name="people.csv", mapping=None, has_header=None)
+    assert looked.size > import_tasks.SMALL, "processes of its own examine it"
+    key = import_service.keep(office.parts.shelf.store, looked, now=office.parts.clock())
     with office.parts.db.transaction(tenant(who)) as tx:
-        intake.place(tx, list_id, looked, key, clock=office.parts.clock)
+        import_service.place(tx, list_id, looked, key, clock=office.parts.clock)
 
     die_in_turn(office, nursery, deaths)
     healthy = nursery.start("work", settings=office.settings)

@@ -13,7 +13,7 @@ from processes import Nursery
 from verdict import assert_all_happened_once
 
 from makers import people
-from quillpost.accounts.rules import Caller
+from quillpost.accounts.models import Caller
 
 PIECES = 3
 AT_ONCE = {
@@ -21,15 +21,15 @@ AT_ONCE = {
     "QUILLPOST_JOB_HEARTBEAT_SECONDS": "0.4",
     "QUILLPOST_JOB_STALL_SECONDS": "2",
 }
-MATERIALISING = "quillpost.orders.materialising"
+MATERIALISING = "quillpost.orders.materialization"
 
 STEPS = [
     # The order is taken, and nothing made; the items are there, uncounted; all but committed; committed.
     CrashPoint(f"{MATERIALISING}:_take", "after"),
-    CrashPoint("quillpost.pricing.ledger:hold_exactly", "before"),
-    CrashPoint("quillpost.pricing.ledger:hold_exactly", "after"),
-    CrashPoint("quillpost.jobs:wake", "before"),
-    CrashPoint("quillpost.duties:materialise", "after"),
+    CrashPoint("quillpost.accounts.billing.ledger:hold_exactly", "before"),
+    CrashPoint("quillpost.accounts.billing.ledger:hold_exactly", "after"),
+    CrashPoint("quillpost.core.jobs:wake", "before"),
+    CrashPoint("quillpost.app.tasks:materialise", "after"),
 ]
 
 

@@ -10,7 +10,7 @@ from event_receiver import EventReceiver
 from office import Office, opened_office
 from processes import Nursery, until
 
-from quillpost.webhooks.replaying import FACTS_AT_ONCE
+from quillpost.notifications.webhooks.replay import FACTS_AT_ONCE
 
 AT_ONCE = {"QUILLPOST_JOB_HEARTBEAT_SECONDS": "0.4", "QUILLPOST_JOB_STALL_SECONDS": "2"}
 FACTS = FACTS_AT_ONCE * 2 + 10
@@ -28,10 +28,14 @@ IN_ORDER = "select id from facts where at < now() - interval '30 minutes' order 
 
 STEPS = [
     # Taken, and nothing told; all but committed; committed, and more to tell; the same of the second step.
-    pytest.param(CrashPoint("quillpost.webhooks.replaying:_take", "after"), marks=pytest.mark.long),
-    CrashPoint("quillpost.webhooks.lanes:wake", "after"),
-    CrashPoint("quillpost.webhooks.replaying:_take", "before", 2),
-    pytest.param(CrashPoint("quillpost.webhooks.lanes:wake", "before", 2), marks=pytest.mark.long),
+    pytest.param(
+        CrashPoint("quillpost.notifications.webhooks.replay:_take", "after"), marks=pytest.mark.long
+    ),
+    CrashPoint("quillpost.notifications.webhooks.leases:wake", "after"),
+    CrashPoint("quillpost.notifications.webhooks.replay:_take", "before", 2),
+    pytest.param(
+        CrashPoint("quillpost.notifications.webhooks.leases:wake", "before", 2), marks=pytest.mark.long
+    ),
 ]
 
 

@@ -26,9 +26,11 @@ COUNTED = "select code, scans from items order by id"
 
 DEATHS = [
     None,  # right after an answer, whatever else goes on
-    CrashPoint("quillpost.scans.store:keep", "after", call=12),  # written, and not committed
-    CrashPoint("quillpost.scans.desk:Desk._take_in", "after", call=12),  # committed, and perhaps not answered
-    CrashPoint("quillpost.scans.counting:_tell", "after", call=2),  # counted, and not committed
+    CrashPoint("quillpost.fulfillment.qr_scans.queries:keep", "after", call=12),  # written, and not committed
+    CrashPoint(
+        "quillpost.fulfillment.qr_scans.service:Desk._take_in", "after", call=12
+    ),  # committed, and perhaps not answered
+    CrashPoint("quillpost.fulfillment.qr_scans.tasks:_tell", "after", call=2),  # counted, and not committed
 ]
 
 

@@ -22,13 +22,17 @@ AT_ONCE = {
     "QUILLPOST_JOB_STALL_SECONDS": "2",
 }
 
-FULFILMENT, TRACKING, WEBHOOKS = "quillpost.fulfilment", "quillpost.tracking", "quillpost.webhooks"
-FILES_PUT = "quillpost.adapters.files.objects:_FolderFiles.put"
-PRINTER = "quillpost.adapters.printing.sandbox:SandboxPrinter"
-MAILBOX = "quillpost.adapters.carrier.sandbox:Mailbox"
-CARRIER = "quillpost.adapters.carrier.sandbox:SandboxCarrier"
-MOVE = "quillpost.orders.moves:Moves.run"
-POSTER = "quillpost.adapters.http.poster:WebhookPoster"
+FULFILMENT, TRACKING, WEBHOOKS = (
+    "quillpost.fulfillment",
+    "quillpost.fulfillment.tracking",
+    "quillpost.notifications.webhooks",
+)
+FILES_PUT = "quillpost.integrations.storage.objects:_FolderFiles.put"
+PRINTER = "quillpost.integrations.printing.sandbox:SandboxPrinter"
+MAILBOX = "quillpost.integrations.carriers.sandbox:Mailbox"
+CARRIER = "quillpost.integrations.carriers.sandbox:SandboxCarrier"
+MOVE = "quillpost.orders.status:Moves.run"
+POSTER = "quillpost.integrations.http.client:WebhookPoster"
 POSTED = CrashPoint(f"{POSTER}.post", "after")
 NOT_RECORDED = CrashPoint(f"{WEBHOOKS}.outcomes:record", "before")
 
@@ -44,22 +48,22 @@ TO_THE_PRINTER = [
     CrashPoint(f"{FULFILMENT}.review:_end_review", "after"),
     # Pooling: nothing is batched yet; the batch is there, uncommitted; committed.
     CrashPoint(f"{FULFILMENT}.review:pool", "before"),
-    CrashPoint(f"{FULFILMENT}.pooling:pool_orders", "before"),
-    CrashPoint(f"{FULFILMENT}.pooling:pool_orders", "after"),
+    CrashPoint(f"{FULFILMENT}.batching:pool_orders", "before"),
+    CrashPoint(f"{FULFILMENT}.batching:pool_orders", "after"),
     CrashPoint(f"{FULFILMENT}.review:pool", "after"),
     # Composing: four files are written, then the batch moves on and its files are written down.
     CrashPoint(f"{FULFILMENT}.production:draw", "before"),
     CrashPoint(f"{FULFILMENT}.production:draw", "after"),
     CrashPoint(FILES_PUT, "after", call=1),
     CrashPoint(FILES_PUT, "after", call=4),
-    CrashPoint(f"{FULFILMENT}.store:swap_batch", "after", call=1),
-    CrashPoint(f"{FULFILMENT}.store:keep_files", "after"),
+    CrashPoint(f"{FULFILMENT}.queries:swap_batch", "after", call=1),
+    CrashPoint(f"{FULFILMENT}.queries:keep_files", "after"),
     CrashPoint(f"{FULFILMENT}.production:compose", "after"),
     # Handing over: the printer's folder is filled, ticket last.
     CrashPoint(f"{PRINTER}.submit", "before"),
     CrashPoint(FILES_PUT, "after", call=6),
     CrashPoint(f"{PRINTER}.submit", "after"),
-    CrashPoint(f"{FULFILMENT}.store:swap_batch", "after", call=2),
+    CrashPoint(f"{FULFILMENT}.queries:swap_batch", "after", call=2),
     CrashPoint(f"{FULFILMENT}.production:hand_over", "after"),
 ]
 ALIKE = {
@@ -70,7 +74,7 @@ ALIKE = {
     CrashPoint(FILES_PUT, "after", call=4),
     CrashPoint(f"{FULFILMENT}.production:compose", "after"),
     CrashPoint(f"{PRINTER}.submit", "before"),
-    CrashPoint(f"{FULFILMENT}.store:swap_batch", "after", call=2),
+    CrashPoint(f"{FULFILMENT}.queries:swap_batch", "after", call=2),
 }
 """Of these, deaths that leave the same behind as a neighbour's."""
 FROM_THERE = [
@@ -86,14 +90,14 @@ FROM_THERE = [
     _long(CrashPoint(f"{MAILBOX}.drop", "after")),
     # In the mail: a chunk of scans is kept, its pieces move, and only then the file is settled.
     _long(CrashPoint(f"{TRACKING}.service:ingest", "before")),
-    CrashPoint(f"{TRACKING}.store:keep", "after"),
+    CrashPoint(f"{TRACKING}.queries:keep", "after"),
     _long(CrashPoint(MOVE, "after", call=2)),
     _long(CrashPoint(f"{TRACKING}.service:ingest", "after")),
     _long(CrashPoint(f"{CARRIER}.settle", "before", call=2)),
     _long(CrashPoint(f"{CARRIER}.settle", "after")),
     _long(CrashPoint(f"{TRACKING}.service:poll", "after", call=2)),
     # Telling the subscriber.
-    CrashPoint(f"{WEBHOOKS}.fanning:fan_out", "after", call=2),
+    CrashPoint(f"{WEBHOOKS}.fan_out:fan_out", "after", call=2),
     _long(CrashPoint(f"{POSTER}.post", "before")),
     POSTED,
     _long(NOT_RECORDED),

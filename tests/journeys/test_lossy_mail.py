@@ -7,8 +7,8 @@ from sqlalchemy import text
 
 from direct import TestClient
 from makers import Build, Clock, carry_on, make_account, people
-from quillpost.parts import Parts
-from quillpost.web import create_app
+from quillpost.app.container import Parts
+from quillpost.web.application import create_app
 
 JOURNEY = 16
 BOOKS = text(

@@ -23,10 +23,10 @@ from psycopg import sql
 from scanned import PHONE
 
 from makers import make_account, make_operator, people
-from quillpost.giftcards import vault
-from quillpost.giftcards.claiming import REPORTS
-from quillpost.giftcards.rules import SPECIMEN, spelled
-from quillpost.ports.giftcards import GiftCard
+from quillpost.orders.giftcards import issuance
+from quillpost.orders.giftcards.claims import REPORTS
+from quillpost.orders.giftcards.ports import GiftCard
+from quillpost.orders.giftcards.rules import SPECIMEN, spelled
 
 SHOP = "https://shop.example.com/spring?from=card"
 GIFT = {"giftcard_brand": "brindlewick", "giftcard_amount": 2_500, "message": "For you, %FIRST_NAME%!"}
@@ -112,8 +112,8 @@ class Journey:
         )
         return {
             item: (
-                vault.open_claim(sealer, item, bytes(claim)),
-                vault.open_card(sealer, vault.card_context(item), bytes(card)),
+                issuance.open_claim(sealer, item, bytes(claim)),
+                issuance.open_card(sealer, issuance.card_context(item), bytes(card)),
             )
             for item, claim, card in rows
         }
@@ -249,7 +249,7 @@ def give_long_pins(journey: Journey) -> dict[int, tuple[str, GiftCard]]:
     }
     with psycopg.connect(journey.office.parts.db.conninfo) as db:
         for item, (_, card) in changed.items():
-            sealed = vault.seal_card(sealer, vault.card_context(item), card)
+            sealed = issuance.seal_card(sealer, issuance.card_context(item), card)
             db.execute("update giftcards set card_sealed = %s where item_id = %s", (sealed, item))
     return changed
 

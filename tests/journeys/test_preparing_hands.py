@@ -11,10 +11,10 @@ import pytest
 from processes import PATIENCE, Command, Nursery, answers, free_port, until
 
 from makers import postcard
-from quillpost import preparation
 from quillpost.client import Quillpost
-from quillpost.composition.hands.catalogue import PLAIN, STYLES
-from quillpost.composition.hands.prepared import Prepared
+from quillpost.rendering.handwriting.catalog import PLAIN, STYLES
+from quillpost.rendering.handwriting.faces import Prepared
+from quillpost.web import font_warmup
 from stocked_faces import NO_PACKAGES, file_of, hands_in, stock
 
 MARCO, GRACE = (next(style for style in STYLES if style.name == name) for name in ("Marco", "Grace"))
@@ -144,11 +144,11 @@ def test_of_several_that_serve_one_prepares_and_none_fails(
 ) -> None:
     monkeypatch.setenv("QUILLPOST_FACES_FOLDER", str(faces))
     monkeypatch.setenv("QUILLPOST_FONT_PACKAGES", str(NO_PACKAGES))
-    monkeypatch.setattr(preparation, "START_AFTER_SECONDS", 0)
+    monkeypatch.setattr(font_warmup, "START_AFTER_SECONDS", 0)
     stock(faces, without=[MARCO])
 
     async def serve_twice() -> None:
-        async with preparation.preparing(hands_in(faces)), preparation.preparing(hands_in(faces)):
+        async with font_warmup.preparing(hands_in(faces)), font_warmup.preparing(hands_in(faces)):
             while hands_in(faces).unprepared() or helpers(faces):
                 await asyncio.sleep(0.3)
 
@@ -158,7 +158,7 @@ def test_of_several_that_serve_one_prepares_and_none_fails(
 
 
 def test_where_all_hands_are_ready_no_helper_is_started(faces: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preparation, "START_AFTER_SECONDS", 0)
+    monkeypatch.setattr(font_warmup, "START_AFTER_SECONDS", 0)
     started = []
 
     async def start(*command: str, **_: object) -> None:
@@ -169,7 +169,7 @@ def test_where_all_hands_are_ready_no_helper_is_started(faces: Path, monkeypatch
     hands = hands_in(faces)
 
     async def serve_until_read() -> None:
-        async with preparation.preparing(hands):
+        async with font_warmup.preparing(hands):
             while 1 not in hands._hands:
                 await asyncio.sleep(0.02)
 

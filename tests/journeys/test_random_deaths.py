@@ -26,11 +26,11 @@ from processes import Nursery, until
 from verdict import assert_everyone_was_told
 
 from makers import make_operator, people, person
-from quillpost.accounts.rules import Caller
+from quillpost.accounts.models import Caller
 from quillpost.client import Quillpost, QuillpostError
 from quillpost.client.print_room import Pieces
-from quillpost.creative.shelf import forget_orphans
-from quillpost.kit.errors import Unavailable
+from quillpost.core.errors import Unavailable
+from quillpost.core.stored_files import forget_orphans
 
 SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 40))]
 DEATHS_OF_EACH = 2

@@ -4,7 +4,7 @@ import pytest
 from sqlalchemy import text
 
 from makers import Account, Clock, carry_on, person
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
 
 ENDS = {
     "Jane Doe": ("Delivered", None),

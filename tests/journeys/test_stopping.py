@@ -21,15 +21,15 @@ from signed_in import make_person
 from test_crowds import SilentHost
 
 from makers import guests, people, postcard
-from quillpost.people.sessions import open_session
-from quillpost.reception.cookies import SESSION
+from quillpost.accounts.users.sessions import open_session
+from quillpost.web.cookies import SESSION
 
 WITHIN = 10.0
 """What is promised: the time from the signal to the end of the process."""
 
 SENDERS = 6
 WATCHED = "An order that somebody looks at."
-ENDLESS = CrashPoint("quillpost.fulfilment.production:draw", "during")
+ENDLESS = CrashPoint("quillpost.fulfillment.production:draw", "during")
 """A composition that computes on and on, in a thread that hears nobody."""
 
 

@@ -13,10 +13,11 @@ from structlog.testing import capture_logs
 from verdict import assert_all_happened_once
 
 from makers import guests, people
-from quillpost import wiring
-from quillpost.cli import working
+from quillpost.app import bootstrap
+from quillpost.app.container import Parts
+from quillpost.cli import worker as working
 from quillpost.client import Quillpost
-from quillpost.parts import Parts
+from quillpost.core.settings import Settings
 
 PIECES = 2
 
@@ -101,9 +102,9 @@ class Broken:
 def test_where_a_part_of_the_work_ends_by_itself_the_process_does(
     parts: Parts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wiring, "pump", lambda _settings, _parts: Broken())
+    monkeypatch.setattr(bootstrap, "pump", lambda _settings, _parts: Broken())
     with capture_logs() as logs:
-        asyncio.run(working.work_until_stopped(wiring.Settings(), parts, None, None))
+        asyncio.run(working.work_until_stopped(Settings(), parts, None, None))
     assert [line["error"] for line in logs if line["event"] == "work.broken_off"] == [
         "RuntimeError('It broke.')"
     ]

@@ -10,9 +10,9 @@ import numpy as np
 import pypdfium2 as pdfium
 from PIL import Image, ImageCms
 
-from quillpost.composition.art.picture import covering, read_picture
-from quillpost.composition.geometry import Box
-from quillpost.composition.pdf.writer import PdfFile
+from quillpost.rendering.geometry import Box
+from quillpost.rendering.images.models import covering, read_picture
+from quillpost.rendering.pdf.writer import PdfFile
 
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 

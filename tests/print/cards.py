@@ -11,8 +11,13 @@ from typing import Any
 import pypdfium2 as pdfium
 from PIL import Image
 
-from quillpost.adapters.files.faces import FaceFolder
-from quillpost.composition.content import (
+from quillpost.integrations.storage.fonts import FaceFolder
+from quillpost.rendering.decoder.sandbox import LimitedSandbox
+from quillpost.rendering.geometry import INCH, Box
+from quillpost.rendering.handwriting.collection import Hands
+from quillpost.rendering.handwriting.sources import FontSources
+from quillpost.rendering.layout.templates import shipped_pieces
+from quillpost.rendering.models import (
     Addressee,
     Claim,
     Copy,
@@ -22,12 +27,7 @@ from quillpost.composition.content import (
     Sender,
     parse_colour,
 )
-from quillpost.composition.geometry import INCH, Box
-from quillpost.composition.hands.collection import Hands
-from quillpost.composition.hands.sources import FontSources
-from quillpost.composition.pages.templates import shipped_pieces
-from quillpost.composition.studio import Printed, Studio
-from quillpost.creative.sandbox import LimitedSandbox
+from quillpost.rendering.renderer import Printed, Studio
 
 PIECES = shipped_pieces()
 POSTCARDS = ("postcard-4x6", "postcard-6x9", "postcard-6x11", "magnacard")

@@ -5,19 +5,19 @@ from functools import cache
 
 from PIL import Image
 
-from quillpost.composition.geometry import Box
-from quillpost.composition.hands.catalogue import PLAIN, STYLES, Face
-from quillpost.composition.hands.hand import BAR_FONT, HAND_FONT, PLAIN_FONT, Hand
-from quillpost.composition.hands.plain import PlainFace
-from quillpost.composition.hands.sources import FontSources
-from quillpost.composition.hands.takes import prepare_letters
-from quillpost.composition.hands.vocabulary import Vocabulary
-from quillpost.composition.pages.front import GREETING, Penned
-from quillpost.composition.pages.sides import Side
-from quillpost.composition.pdf.bars import embed_bars
-from quillpost.composition.pdf.fonts import embed
-from quillpost.composition.pdf.raster import rasterise
-from quillpost.composition.pdf.writer import PdfFile
+from quillpost.rendering.geometry import Box
+from quillpost.rendering.handwriting.catalog import PLAIN, STYLES, Face
+from quillpost.rendering.handwriting.font_preparation import prepare_letters
+from quillpost.rendering.handwriting.hand import BAR_FONT, HAND_FONT, PLAIN_FONT, Hand
+from quillpost.rendering.handwriting.plain import PlainFace
+from quillpost.rendering.handwriting.sources import FontSources
+from quillpost.rendering.handwriting.vocabulary import Vocabulary
+from quillpost.rendering.layout.fronts import GREETING, Penned
+from quillpost.rendering.layout.products import Side
+from quillpost.rendering.pdf.barcode_font import embed_bars
+from quillpost.rendering.pdf.fonts import embed
+from quillpost.rendering.pdf.raster import rasterise
+from quillpost.rendering.pdf.writer import PdfFile
 
 _LATIN = "".join(map(chr, range(0x20, 0x180)))
 

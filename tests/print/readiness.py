@@ -13,7 +13,7 @@ import pikepdf
 import pypdfium2 as pdfium
 from PIL import Image
 
-from quillpost.composition.pdf.intent import read_profile
+from quillpost.rendering.pdf.color import read_profile
 
 _NAMESPACES = {
     "dc": "http://purl.org/dc/elements/1.1/",

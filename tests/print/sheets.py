@@ -5,16 +5,16 @@ from functools import cache
 
 import uharfbuzz as hb
 
-from quillpost.composition.hands.catalogue import STYLES
-from quillpost.composition.hands.prepared import Prepared
-from quillpost.composition.hands.sources import FontSources
-from quillpost.composition.hands.takes import prepare_letters
-from quillpost.composition.marks.barcode import encode
-from quillpost.composition.pdf.bars import BARS_SIZE, embed_bars
-from quillpost.composition.pdf.fonts import embed
-from quillpost.composition.pdf.intent import SRGB, OutputIntent, default_spaces
-from quillpost.composition.pdf.metadata import Press
-from quillpost.composition.pdf.writer import PdfFile
+from quillpost.rendering.codes.barcode import encode
+from quillpost.rendering.handwriting.catalog import STYLES
+from quillpost.rendering.handwriting.faces import Prepared
+from quillpost.rendering.handwriting.font_preparation import prepare_letters
+from quillpost.rendering.handwriting.sources import FontSources
+from quillpost.rendering.pdf.barcode_font import BARS_SIZE, embed_bars
+from quillpost.rendering.pdf.color import SRGB, OutputIntent, default_spaces
+from quillpost.rendering.pdf.fonts import embed
+from quillpost.rendering.pdf.metadata import Press
+from quillpost.rendering.pdf.writer import PdfFile
 
 MADE_AT = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
 BARS = encode("01234567094987654321", "01234567891")

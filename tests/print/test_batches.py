@@ -28,12 +28,12 @@ from page_reader import Pages
 from PIL import Image
 from readiness import qpdf_faults
 
-from quillpost.composition import batch
-from quillpost.composition.art.intake import printable_picture
-from quillpost.composition.art.picture import Picture, read_picture
-from quillpost.composition.content import ReturnAddress
-from quillpost.composition.pages.layout import DoesNotFit
-from quillpost.composition.pdf.raster import rasterise
+from quillpost.rendering import batch_files
+from quillpost.rendering.images.models import Picture, read_picture
+from quillpost.rendering.images.pictures import printable_picture
+from quillpost.rendering.layout.paragraphs import DoesNotFit
+from quillpost.rendering.models import ReturnAddress
+from quillpost.rendering.pdf.raster import rasterise
 
 
 def images_in(pdf: bytes) -> int:
@@ -76,7 +76,7 @@ def test_designs_with_equal_art_share_one_picture(monkeypatch: pytest.MonkeyPatc
         decoded.append(data)
         return read_picture(data)
 
-    monkeypatch.setattr(batch, "read_picture", read)
+    monkeypatch.setattr(batch_files, "read_picture", read)
     noise = np.random.default_rng(1).integers(0, 255, (400, 600, 3), dtype=np.uint8)
     file = io.BytesIO()
     Image.fromarray(noise).save(file, "JPEG")

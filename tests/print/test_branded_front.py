@@ -18,14 +18,14 @@ from page_reader import Glyph, Pages
 from PIL import Image
 from readiness import faults
 
-from quillpost.composition.art.intake import printable_picture
-from quillpost.composition.content import Branding, Ink, Sender, parse_colour
-from quillpost.composition.geometry import INCH, Box
-from quillpost.composition.hands.plain import Lettering
-from quillpost.composition.pages.centred import Manner, centred
-from quillpost.composition.pages.contrast import contrast
-from quillpost.composition.pages.front import rule_of
-from quillpost.composition.pdf.raster import rasterise
+from quillpost.rendering.geometry import INCH, Box
+from quillpost.rendering.handwriting.plain import Lettering
+from quillpost.rendering.images.pictures import printable_picture
+from quillpost.rendering.layout.contrast import contrast
+from quillpost.rendering.layout.fronts import rule_of
+from quillpost.rendering.layout.plain_text import Manner, centred
+from quillpost.rendering.models import Branding, Ink, Sender, parse_colour
+from quillpost.rendering.pdf.raster import rasterise
 
 COVERS = {name: side for name, piece in PIECES.items() for side in piece.sides if side.is_cover}
 EVERY_COVER = pytest.mark.parametrize("piece", list(COVERS))

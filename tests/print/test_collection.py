@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from quillpost.adapters.files.faces import FaceFolder
-from quillpost.composition.hands import collection
-from quillpost.composition.hands.catalogue import DEFAULT, STYLES, Face
-from quillpost.composition.hands.collection import Hands
-from quillpost.composition.hands.prepared import Prepared
-from quillpost.composition.hands.sources import FontSources
-from quillpost.composition.hands.takes import Tell, prepare, recipe_key
+from quillpost.integrations.storage.fonts import FaceFolder
+from quillpost.rendering.handwriting import collection
+from quillpost.rendering.handwriting.catalog import DEFAULT, STYLES, Face
+from quillpost.rendering.handwriting.collection import Hands
+from quillpost.rendering.handwriting.faces import Prepared
+from quillpost.rendering.handwriting.font_preparation import Tell, prepare, recipe_key
+from quillpost.rendering.handwriting.sources import FontSources
 
 DELIUS = next(style for style in STYLES if style.face == "Delius")
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from cards import JENNY, PIECES, SHORT_MESSAGE, composed, copy, design, page_text, studio
 
-from quillpost.composition.content import Addressee
+from quillpost.rendering.models import Addressee
 
 RESIDENT = replace(JENNY, company=None, or_current_resident=True)
 LONG = "Wilhelmina Alexandrina Featherstonehaugh-Cholmondeley"

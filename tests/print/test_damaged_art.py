@@ -11,12 +11,12 @@ from papers import TRIANGLE, embedded_font, helvetica, image, paper
 from pikepdf import Dictionary, Name, ObjectStreamMode
 from PIL import Image, PngImagePlugin
 
-from quillpost.composition.art.forms import page_forms
-from quillpost.composition.art.intake import printable_picture
-from quillpost.composition.art.papers import printable_pages
-from quillpost.composition.art.picture import read_picture
-from quillpost.composition.art.refusals import BadImage, BadPdf
-from quillpost.composition.pdf.writer import PdfFile
+from quillpost.rendering.images.forms import page_forms
+from quillpost.rendering.images.limits import BadImage, BadPdf
+from quillpost.rendering.images.models import read_picture
+from quillpost.rendering.images.pdfs import printable_pages
+from quillpost.rendering.images.pictures import printable_picture
+from quillpost.rendering.pdf.writer import PdfFile
 
 
 def rich_picture(file_format: str, mode: str) -> bytes:

@@ -29,7 +29,7 @@ from cards import (
 )
 from page_reader import Pages
 
-from quillpost.composition.content import Addressee, Claim, Copy, Design
+from quillpost.rendering.models import Addressee, Claim, Copy, Design
 
 CLAIM = Claim("7ABC-DEFG-HJKMN-PQRS-TVWX-YZ012", "https://q.example.com/gift/7ABCDEFGHJKMNPQRSTVWXYZ012")
 ODD = replace(JENNY, name="José O'Brien-Жуков 李", company="Ünïcode & Ŝønş")

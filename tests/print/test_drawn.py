@@ -3,8 +3,8 @@
 import pytest
 from benchmarks.hostile import files, pdfs
 
-from quillpost.composition.art.papers import printable_pages
-from quillpost.composition.art.refusals import BadPdf
+from quillpost.rendering.images.limits import BadPdf
+from quillpost.rendering.images.pdfs import printable_pages
 
 TOO_MUCH = "draws too much"
 

@@ -34,17 +34,17 @@ from papers import paper
 from PIL import Image, ImageFilter
 from readiness import faults, qpdf_faults, second_opinion
 
-from quillpost.composition.art.papers import printable_pages
-from quillpost.composition.content import Addressee, Claim, Copy, Design, ReturnAddress, Sender
-from quillpost.composition.fit import Misfits
-from quillpost.composition.geometry import INCH, Box
-from quillpost.composition.marks.barcode import encode
-from quillpost.composition.marks.qr import QrEncoder
-from quillpost.composition.pages.sides import Side
-from quillpost.composition.pdf.intent import OutputIntent
-from quillpost.composition.pdf.raster import rasterise
-from quillpost.composition.studio import Printed, Studio
-from quillpost.creative.sandbox import LimitedSandbox
+from quillpost.rendering.codes.barcode import encode
+from quillpost.rendering.codes.qr import QrEncoder
+from quillpost.rendering.decoder.sandbox import LimitedSandbox
+from quillpost.rendering.fit import Misfits
+from quillpost.rendering.geometry import INCH, Box
+from quillpost.rendering.images.pdfs import printable_pages
+from quillpost.rendering.layout.products import Side
+from quillpost.rendering.models import Addressee, Claim, Copy, Design, ReturnAddress, Sender
+from quillpost.rendering.pdf.color import OutputIntent
+from quillpost.rendering.pdf.raster import rasterise
+from quillpost.rendering.renderer import Printed, Studio
 
 INK = (0.8, 0.2, 0.2)
 BLACK, WHITE = (0, 0, 0), (255, 255, 255)

@@ -11,16 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from one_side import greeting, picture_of, plain_face, sheet_pdf
 
-from quillpost.composition.content import Addressee, ReturnAddress, Sender
-from quillpost.composition.geometry import INCH, Box
-from quillpost.composition.hands.plain import Lettering
-from quillpost.composition.marks import barcode
-from quillpost.composition.pages import furniture
-from quillpost.composition.pages.front import draw_plain_front
-from quillpost.composition.pages.layout import DoesNotFit
-from quillpost.composition.pages.sides import Side
-from quillpost.composition.pages.templates import shipped_pieces
-from quillpost.composition.words.countries import COUNTRIES, COUNTRY_NAMES
+from quillpost.rendering.codes import barcode
+from quillpost.rendering.geometry import INCH, Box
+from quillpost.rendering.handwriting.plain import Lettering
+from quillpost.rendering.layout import furniture
+from quillpost.rendering.layout.fronts import draw_plain_front
+from quillpost.rendering.layout.paragraphs import DoesNotFit
+from quillpost.rendering.layout.products import Side
+from quillpost.rendering.layout.templates import shipped_pieces
+from quillpost.rendering.models import Addressee, ReturnAddress, Sender
+from quillpost.rendering.text.countries import COUNTRIES, COUNTRY_NAMES
 
 FACE = Lettering(plain_face())
 PIECES = shipped_pieces()

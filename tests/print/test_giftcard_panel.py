@@ -12,18 +12,17 @@ from cards import studio as usual_studio
 from page_reader import Glyph, Pages
 from PIL import Image, ImageChops
 
-from quillpost.composition.content import Copy, Giftcard, Ink, parse_colour
-from quillpost.composition.geometry import INCH, Box
-from quillpost.composition.marks.qr import QrEncoder
-from quillpost.composition.pages.card_paint import Paint
-from quillpost.composition.pages.contrast import READABLE, VISIBLE, contrast
-from quillpost.composition.pages.giftcard import dollars
-from quillpost.composition.pages.templates import shipped_pieces
-from quillpost.composition.pdf.raster import rasterise
-from quillpost.composition.studio import Studio
-from quillpost.creative.sandbox import LimitedSandbox
-from quillpost.giftcards.rules import SPECIMEN, claim_code, read_claim
-from quillpost.orders.look import printed_claim
+from quillpost.orders.designs import printed_claim
+from quillpost.orders.giftcards.rules import SPECIMEN, claim_code, read_claim
+from quillpost.rendering.codes.qr import QrEncoder
+from quillpost.rendering.decoder.sandbox import LimitedSandbox
+from quillpost.rendering.geometry import INCH, Box
+from quillpost.rendering.layout.contrast import READABLE, VISIBLE, contrast
+from quillpost.rendering.layout.giftcards import Paint, dollars
+from quillpost.rendering.layout.templates import shipped_pieces
+from quillpost.rendering.models import Copy, Giftcard, Ink, parse_colour
+from quillpost.rendering.pdf.raster import rasterise
+from quillpost.rendering.renderer import Studio
 
 DPI = 300
 MILLIMETRE = INCH / 25.4

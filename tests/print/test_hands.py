@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from fontTools.ttLib import TTFont
 
-from quillpost.composition.hands.catalogue import DEFAULT, FURTHER, PLAIN, STYLES, Face, Style
-from quillpost.composition.hands.sources import FontSources
-from quillpost.pages.assets import PACKAGED
+from quillpost.rendering.handwriting.catalog import DEFAULT, FURTHER, PLAIN, STYLES, Face, Style
+from quillpost.rendering.handwriting.sources import FontSources
+from quillpost.web.assets import PACKAGED
 
 ROOT = Path(__file__).parents[2]
 NODE_MODULES = ROOT / "node_modules"

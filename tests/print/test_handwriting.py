@@ -28,11 +28,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from page_reader import Glyph, Pages
 
-from quillpost.composition.content import Design
-from quillpost.composition.geometry import Box
-from quillpost.composition.hands.hand import Glyphs, Hand
-from quillpost.composition.pages.layout import DoesNotFit
-from quillpost.composition.words.variables import compile_text
+from quillpost.rendering.geometry import Box
+from quillpost.rendering.handwriting.hand import Glyphs, Hand
+from quillpost.rendering.layout.paragraphs import DoesNotFit
+from quillpost.rendering.models import Design
+from quillpost.rendering.text.variables import compile_text
 
 INK = (0.8, 0.2, 0.2)
 

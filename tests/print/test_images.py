@@ -26,11 +26,9 @@ from artworks import (
 )
 from PIL import Image, PngImagePlugin
 
-from quillpost.composition.art.intake import printable_picture
-from quillpost.composition.art.limits import LONGEST_SIDE
-from quillpost.composition.art.picture import read_picture
-from quillpost.composition.art.printable import PrintablePicture
-from quillpost.composition.art.refusals import BadImage
+from quillpost.rendering.images.limits import LONGEST_SIDE, BadImage
+from quillpost.rendering.images.models import PrintablePicture, read_picture
+from quillpost.rendering.images.pictures import printable_picture
 
 RED = (255, 0, 0)
 GREEN = (0, 255, 0)
@@ -483,7 +481,7 @@ def test_a_large_picture_is_flattened_without_further_copies_of_it() -> None:
     pixels = 6000 * 4000
     script = (
         "import resource, sys\n"
-        "from quillpost.composition.art.intake import printable_picture\n"
+        "from quillpost.rendering.images.pictures import printable_picture\n"
         "def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024\n"
         "small, large = (sys.stdin.buffer.read(int(size)) for size in sys.argv[1:])\n"
         "printable_picture(small)\n"

@@ -5,11 +5,11 @@ from io import BytesIO
 import pytest
 from PIL import Image
 
-from quillpost.composition.art.refusals import BadImage
-from quillpost.composition.art.tone_measure import measure_tones
-from quillpost.composition.art.tones import CELL_BYTES, GRID, Tones
-from quillpost.composition.geometry import Box
-from quillpost.composition.pages.contrast import contrast, contrast_over
+from quillpost.rendering.geometry import Box
+from quillpost.rendering.images.limits import BadImage
+from quillpost.rendering.images.tone_measurement import measure_tones
+from quillpost.rendering.images.tones import CELL_BYTES, GRID, Tones
+from quillpost.rendering.layout.contrast import contrast, contrast_over
 
 BLACK, WHITE = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
 

@@ -6,10 +6,10 @@ from itertools import pairwise
 import pytest
 from cards import HANDS, ONE_SHAPE, PIECES, STROKES, studio
 
-from quillpost.composition.geometry import Box
-from quillpost.composition.hands.hand import Hand, Spelling
-from quillpost.composition.hands.vocabulary import Vocabulary
-from quillpost.composition.pages.layout import (
+from quillpost.rendering.geometry import Box
+from quillpost.rendering.handwriting.hand import Hand, Spelling
+from quillpost.rendering.handwriting.vocabulary import Vocabulary
+from quillpost.rendering.layout.paragraphs import (
     FIXED_SIZES,
     LARGEST,
     SMALLEST,
@@ -20,7 +20,7 @@ from quillpost.composition.pages.layout import (
     chunks,
     does_not_fit,
 )
-from quillpost.composition.pages.writing import write
+from quillpost.rendering.layout.passages import write
 
 BACK = PIECES["postcard-4x6"].side("back")
 assert BACK.message is not None

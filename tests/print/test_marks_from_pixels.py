@@ -16,16 +16,16 @@ from bar_reader import Unreadable, decode, read_bars
 from numpy.typing import NDArray
 from PIL import Image
 
-from quillpost.composition.content import Addressee, Claim, Copy, Design, Giftcard, Sender
-from quillpost.composition.geometry import INCH, Box
-from quillpost.composition.hands.collection import Hands
-from quillpost.composition.hands.sources import FontSources
-from quillpost.composition.marks.barcode import encode
-from quillpost.composition.pages.sides import Side
-from quillpost.composition.pages.templates import shipped_pieces
-from quillpost.composition.studio import Printed, Studio
-from quillpost.creative.sandbox import LimitedSandbox
-from quillpost.giftcards.rules import claim_code, spelled
+from quillpost.orders.giftcards.rules import claim_code, spelled
+from quillpost.rendering.codes.barcode import encode
+from quillpost.rendering.decoder.sandbox import LimitedSandbox
+from quillpost.rendering.geometry import INCH, Box
+from quillpost.rendering.handwriting.collection import Hands
+from quillpost.rendering.handwriting.sources import FontSources
+from quillpost.rendering.layout.products import Side
+from quillpost.rendering.layout.templates import shipped_pieces
+from quillpost.rendering.models import Addressee, Claim, Copy, Design, Giftcard, Sender
+from quillpost.rendering.renderer import Printed, Studio
 
 DPI = 150
 PIECES_IN_ALL = 500

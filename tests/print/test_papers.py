@@ -16,12 +16,12 @@ from pikepdf import Array, Dictionary, Name, String
 from PIL import Image
 from readiness import faults
 
-from quillpost.composition.art.forms import page_forms
-from quillpost.composition.art.papers import printable_pages
-from quillpost.composition.art.refusals import BadPdf
-from quillpost.composition.pdf.intent import SRGB, OutputIntent, default_spaces
-from quillpost.composition.pdf.metadata import Press
-from quillpost.composition.pdf.writer import PdfFile
+from quillpost.rendering.images.forms import page_forms
+from quillpost.rendering.images.limits import BadPdf
+from quillpost.rendering.images.pdfs import printable_pages
+from quillpost.rendering.pdf.color import SRGB, OutputIntent, default_spaces
+from quillpost.rendering.pdf.metadata import Press
+from quillpost.rendering.pdf.writer import PdfFile
 
 REDRAWN = "Page 1: redrawn as a picture of 300 dpi because of "
 

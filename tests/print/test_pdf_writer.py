@@ -11,15 +11,14 @@ from PIL import Image
 from readiness import text_of
 from sheets import BARS, BOXES, hand, press, shaped, sheets
 
-from quillpost.composition.geometry import BAR_HEIGHT, BAR_PITCH, BAR_WIDTH
-from quillpost.composition.hands.sfnt import assembled, tables_of, thinned
-from quillpost.composition.pdf.bars import BARS_SIZE, embed_bars
-from quillpost.composition.pdf.fonts import embed
-from quillpost.composition.pdf.metadata import Press, information, xmp_packet
-from quillpost.composition.pdf.objects import text_string
-from quillpost.composition.pdf.raster import rasterise
-from quillpost.composition.pdf.readings import shaped_readings
-from quillpost.composition.pdf.writer import PdfFile
+from quillpost.rendering.geometry import BAR_HEIGHT, BAR_PITCH, BAR_WIDTH
+from quillpost.rendering.handwriting.truetype import assembled, tables_of, thinned
+from quillpost.rendering.pdf.barcode_font import BARS_SIZE, embed_bars
+from quillpost.rendering.pdf.fonts import embed, shaped_readings
+from quillpost.rendering.pdf.metadata import Press, information, xmp_packet
+from quillpost.rendering.pdf.objects import text_string
+from quillpost.rendering.pdf.raster import rasterise
+from quillpost.rendering.pdf.writer import PdfFile
 
 
 def opened(pdf: bytes) -> pikepdf.Pdf:

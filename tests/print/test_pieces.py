@@ -4,9 +4,9 @@ from itertools import combinations
 
 import pytest
 
-from quillpost.composition.geometry import INCH, Box
-from quillpost.composition.pages.sides import Piece, Side, above_qr
-from quillpost.composition.pages.templates import shipped_pieces
+from quillpost.rendering.geometry import INCH, Box
+from quillpost.rendering.layout.products import Piece, Side, above_qr
+from quillpost.rendering.layout.templates import shipped_pieces
 
 PIECES = shipped_pieces()
 EVERY_SIDE = [

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from papers import paper
 from pypdfium2 import PdfDocument
 
-from quillpost.composition.art.papers import printable_pages
-from quillpost.composition.content import Claim, Design
-from quillpost.composition.geometry import INCH, Box
-from quillpost.composition.pages.sides import Side
+from quillpost.rendering.geometry import INCH, Box
+from quillpost.rendering.images.pdfs import printable_pages
+from quillpost.rendering.layout.products import Side
+from quillpost.rendering.models import Claim, Design
 
 DPI = 300
 INKED = 200  # what is darker than that is ink

@@ -12,13 +12,12 @@ from fontTools.pens.areaPen import AreaPen
 from fontTools.pens.boundsPen import BoundsPen
 from fontTools.ttLib import TTFont
 
-from quillpost.composition.hands import truetype
-from quillpost.composition.hands.catalogue import PLAIN, STYLES, Face, Style
-from quillpost.composition.hands.outline import Contour, sampled, signed_area
-from quillpost.composition.hands.outlines import rewrite
-from quillpost.composition.hands.prepared import REACH, NotAPreparedFace, Prepared
-from quillpost.composition.hands.sources import FontSources
-from quillpost.composition.hands.takes import TAKES, prepare, prepare_letters, recipe_key
+from quillpost.rendering.handwriting import truetype
+from quillpost.rendering.handwriting.catalog import PLAIN, STYLES, Face, Style
+from quillpost.rendering.handwriting.faces import REACH, NotAPreparedFace, Prepared
+from quillpost.rendering.handwriting.font_preparation import TAKES, prepare, prepare_letters, recipe_key
+from quillpost.rendering.handwriting.outlines import Contour, rewrite, sampled, signed_area
+from quillpost.rendering.handwriting.sources import FontSources
 
 COMMON = (
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789 .,:;!?'\"()-/&@#$%+=*"

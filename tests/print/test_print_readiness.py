@@ -12,11 +12,17 @@ from PIL import Image, ImageCms
 from readiness import faults, qpdf_faults, second_opinion, text_of
 from sheets import BARS, MADE_AT, NAMES, press, sheets
 
-from quillpost.composition.pdf.intent import SRGB, OutputIntent, icc_space, read_profile
-from quillpost.composition.pdf.metadata import Press
-from quillpost.composition.pdf.raster import rasterise
-from quillpost.composition.pdf.srgb import display_profile, output_profile
-from quillpost.composition.pdf.writer import PdfFile
+from quillpost.rendering.pdf.color import (
+    SRGB,
+    OutputIntent,
+    display_profile,
+    icc_space,
+    output_profile,
+    read_profile,
+)
+from quillpost.rendering.pdf.metadata import Press
+from quillpost.rendering.pdf.raster import rasterise
+from quillpost.rendering.pdf.writer import PdfFile
 
 Break = Callable[[pikepdf.Pdf], object]
 

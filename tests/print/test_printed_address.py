@@ -7,13 +7,13 @@ from cards import composed, copy, design, page_text
 from page_reader import Pages
 from test_furniture import BACK, COVER, FACE, box_of, text_of
 
-from quillpost.audience.rules import Person, examine_one
-from quillpost.composition.content import Addressee, Sender
-from quillpost.composition.pages import furniture
-from quillpost.composition.words.street_casing import calm
-from quillpost.composition.words.variables import compile_text
-from quillpost.orders import look
-from quillpost.postal.abroad import standard_abroad
+from quillpost.orders import designs
+from quillpost.recipients.addresses.foreign import standard_abroad
+from quillpost.recipients.rules import Person, examine_one
+from quillpost.rendering.layout import furniture
+from quillpost.rendering.models import Addressee, Sender
+from quillpost.rendering.text.casing import calm
+from quillpost.rendering.text.variables import compile_text
 
 GIVEN = Addressee(
     name="Jane van Doe",
@@ -125,13 +125,13 @@ def test_the_barcode_carries_the_printed_zip_code() -> None:
         postal_code="78702",
         standard=("12 MAIN ST", None, "AUSTIN", "TX", "78701-1234"),
     )
-    copy = look.specimen(person, or_current_resident=False, qr_url=None, opt_out=None)
+    copy = designs.specimen(person, or_current_resident=False, qr_url=None, opt_out=None)
     assert copy.routing == "787011234"
-    plain = look.specimen(
+    plain = designs.specimen(
         replace(person, standard=None), or_current_resident=False, qr_url=None, opt_out=None
     )
     assert plain.routing == "78702"
-    abroad = look.specimen(
+    abroad = designs.specimen(
         replace(person, country="CA"), or_current_resident=False, qr_url=None, opt_out=None
     )
     assert (abroad.routing, abroad.tracking) == ("", None)
@@ -142,7 +142,7 @@ def test_what_a_caller_writes_is_printed_as_the_post_wants_it() -> None:
         {"name": "Jane", "address": "12 Main Street", "address2": "apartment 4b", "city": "austin",
          "province": "texas", "postal_code": "78701"}
     )  # fmt: skip
-    whom = look.addressee(someone)
+    whom = designs.addressee(someone)
     assert furniture.address_lines(whom, FACE)[1:] == ["12 MAIN ST APT 4B", "AUSTIN TX 78701"]
     assert furniture.written_lines(whom)[1:] == ["12 Main St Apt 4B", "Austin TX 78701"]
 

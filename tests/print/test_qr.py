@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from segno import consts
 
-from quillpost.composition.geometry import Box
-from quillpost.composition.marks.qr import QrEncoder, QrSymbol, draw_qr
-from quillpost.composition.marks.qr_symbol import TooLongForQr, anatomy, version_for
+from quillpost.rendering.codes.qr import QrEncoder, QrSymbol, TooLongForQr, anatomy, draw_qr, version_for
+from quillpost.rendering.geometry import Box
 
 BASE = "https://mail.example.com/q/"
 LETTERS = ascii_letters + digits

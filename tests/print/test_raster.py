@@ -5,11 +5,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from quillpost.composition.geometry import Box
-from quillpost.composition.pdf.png import encode_png, grey_where_it_is
-from quillpost.composition.pdf.raster import rasterise
-from quillpost.composition.pdf.scratch import scratch
-from quillpost.composition.pdf.writer import PdfFile
+from quillpost.rendering.geometry import Box
+from quillpost.rendering.pdf.png import encode_png, grey_where_it_is, scratch
+from quillpost.rendering.pdf.raster import rasterise
+from quillpost.rendering.pdf.writer import PdfFile
 
 TRIM = b"/TrimBox[9 9 297 153]"
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from quillpost.composition.art.resolution import resolution_note
-from quillpost.composition.geometry import INCH, Box
+from quillpost.rendering.geometry import INCH, Box
+from quillpost.rendering.images.models import resolution_note
 
 CARD = Box(-9, -9, 6.25 * INCH, 4.25 * INCH)
 

@@ -4,13 +4,13 @@ import pytest
 from cards import HANDS, PIECES, QR_URL, composed, copy, design, studio
 from page_reader import Pages
 
-from quillpost.composition.geometry import INCH, Box
-from quillpost.composition.hands.vocabulary import Vocabulary
-from quillpost.composition.pages.layout import Passage, Sizes, chunks
-from quillpost.composition.pages.templates import load, shipped_text
-from quillpost.composition.pages.writing import write
-from quillpost.composition.studio import Studio
-from quillpost.creative.sandbox import LimitedSandbox
+from quillpost.rendering.decoder.sandbox import LimitedSandbox
+from quillpost.rendering.geometry import INCH, Box
+from quillpost.rendering.handwriting.vocabulary import Vocabulary
+from quillpost.rendering.layout.paragraphs import Passage, Sizes, chunks
+from quillpost.rendering.layout.passages import write
+from quillpost.rendering.layout.templates import load, shipped_text
+from quillpost.rendering.renderer import Studio
 
 INK = (0.8, 0.2, 0.2)
 CARDS = [name for name in PIECES if "letter" not in name]

@@ -10,11 +10,10 @@ import numpy.typing as npt
 import pytest
 from PIL import Image
 
-from quillpost.composition.hands.outline import Shape, extents, sampled, signed_area
-from quillpost.composition.hands.sheet import draw
-from quillpost.composition.hands.skeleton import thin, trace
-from quillpost.composition.hands.strokes import rewrite, strokes_by_letter
-from quillpost.composition.hands.typeface import cut
+from quillpost.rendering.handwriting.outlines import Shape, extents, sampled, signed_area
+from quillpost.rendering.handwriting.skeleton import draw, thin, trace
+from quillpost.rendering.handwriting.strokes import rewrite, strokes_by_letter
+from quillpost.rendering.handwriting.typeface import cut
 
 COUNT = 8
 REACH = 45

@@ -2,8 +2,8 @@
 
 import pytest
 
-from quillpost.composition.geometry import INCH, Box
-from quillpost.composition.pages.templates import BadTemplate, load, shipped_pieces, shipped_text
+from quillpost.rendering.geometry import INCH, Box
+from quillpost.rendering.layout.templates import BadTemplate, load, shipped_pieces, shipped_text
 
 PIECES = shipped_pieces()
 PLACES = ("message", "divider", "return_address", "indicia", "address", "barcode", "qr", "card", "opt_out")

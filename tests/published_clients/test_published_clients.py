@@ -12,7 +12,7 @@ from fastapi import FastAPI
 
 from direct import TestClient
 from makers import Account, Build, make_account
-from quillpost.web import create_app
+from quillpost.web.application import create_app
 
 FLOWS = sorted(Path(__file__).parent.glob("*.json"))
 NAME = re.compile(r"\{(\w+)\}")

@@ -2,11 +2,11 @@
 
 import pytest
 
-from quillpost.composition.words.address_format import address_lines, country_code_of
-from quillpost.composition.words.countries import COUNTRIES
-from quillpost.dashboard.orders import order_words
-from quillpost.pages.wording import town
-from quillpost.postal.abroad import standard_abroad
+from quillpost.recipients.addresses.foreign import standard_abroad
+from quillpost.rendering.text.addresses import address_lines, country_code_of
+from quillpost.rendering.text.countries import COUNTRIES
+from quillpost.web.dashboard.orders import labels as order_labels
+from quillpost.web.rendering import town
 
 
 @pytest.mark.parametrize(
@@ -87,12 +87,12 @@ def test_pages_name_a_place_on_one_line() -> None:
 
 
 def test_pages_show_an_address_in_its_countrys_lines() -> None:
-    assert order_words.address_lines("Damrak 1", None, "Amsterdam", None, "1012 AB", "NL") == [
+    assert order_labels.address_lines("Damrak 1", None, "Amsterdam", None, "1012 AB", "NL") == [
         "Damrak 1",
         "1012 AB Amsterdam",
         "Netherlands",
     ]
-    assert order_words.address_lines("1 Elm St", "Apt 2", "Austin", "TX", "78701") == [
+    assert order_labels.address_lines("1 Elm St", "Apt 2", "Austin", "TX", "78701") == [
         "1 Elm St",
         "Apt 2",
         "Austin, TX 78701",

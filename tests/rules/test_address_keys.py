@@ -8,8 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from makers import person
-from quillpost.audience.matching import may_live_together
-from quillpost.audience.rules import LONGEST, examine, examine_alone, examine_one, whereabouts
+from quillpost.recipients.rules import (
+    LONGEST,
+    examine,
+    examine_alone,
+    examine_one,
+    may_live_together,
+    whereabouts,
+)
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from quillpost.api.admission import LONG_LINE, Admission, Place
-from quillpost.api.processor_load import ProcessorLoad
-from quillpost.kit.errors import Overloaded
+from quillpost.core.errors import Overloaded
+from quillpost.web.middleware.admission import LONG_LINE, Admission, Place
+from quillpost.web.middleware.processor_load import ProcessorLoad
 
 LONG = 3_600.0
 Story = Callable[[], Awaitable[None]]
@@ -78,7 +78,7 @@ async def flooded(machine: Machine) -> tuple[Admission, list[Place], list[asynci
 def test_while_the_processor_is_short_a_flood_comes_in_when_nobody_is_inside(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("quillpost.api.admission.LONG_LINES_EVERY", LONG)
+    monkeypatch.setattr("quillpost.web.middleware.admission.LONG_LINES_EVERY", LONG)
 
     async def story() -> None:
         machine = Machine()

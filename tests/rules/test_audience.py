@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from makers import person
-from quillpost.audience.rules import (
+from quillpost.core.errors import Invalid
+from quillpost.recipients.addresses.cities import CODES, STATES, state_code
+from quillpost.recipients.rules import (
     CUSTOM,
     LONGEST,
     Person,
@@ -18,8 +20,6 @@ from quillpost.audience.rules import (
     examine_one,
     written,
 )
-from quillpost.kit.errors import Invalid
-from quillpost.postal.states import CODES, STATES, state_code
 
 DOUBLE = "Another recipient of this order has the same address."
 

@@ -7,10 +7,10 @@ from zoneinfo import ZoneInfo
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quillpost.automations import rules
+from quillpost.orders.automations import rules as automation_rules
 
 BORN = st.dates(date(1900, 1, 1), date(2020, 12, 31))
-OFFSETS = st.integers(-rules.FURTHEST_OFFSET, rules.FURTHEST_OFFSET)
+OFFSETS = st.integers(-automation_rules.FURTHEST_OFFSET, automation_rules.FURTHEST_OFFSET)
 YEARS = st.integers(2021, 2060)
 
 
@@ -24,7 +24,7 @@ def days_of(year: int, offset: int) -> list[date]:
 def test_every_birthday_is_mailed_for_on_exactly_one_day(born: date, year: int, offset: int) -> None:
     found = [
         each
-        for each in rules.occasions(days_of(year, offset), offset)
+        for each in automation_rules.occasions(days_of(year, offset), offset)
         if each.month_day == born.month * 100 + born.day and each.on.year == year
     ]
     [occasion] = found
@@ -34,7 +34,7 @@ def test_every_birthday_is_mailed_for_on_exactly_one_day(born: date, year: int, 
 
 
 def test_a_day_of_downtime_is_looked_back_at() -> None:
-    assert rules.days_to_look_at(date(2027, 1, 2)) == [
+    assert automation_rules.days_to_look_at(date(2027, 1, 2)) == [
         date(2026, 12, 30), date(2026, 12, 31), date(2027, 1, 1), date(2027, 1, 2),
     ]  # fmt: skip
 
@@ -42,18 +42,21 @@ def test_a_day_of_downtime_is_looked_back_at() -> None:
 def test_a_day_is_one_of_the_place_where_the_service_is() -> None:
     zone = ZoneInfo("America/New_York")
     new_year = datetime(2027, 1, 1, 2, tzinfo=UTC)
-    assert rules.day_of(new_year, zone) == date(2026, 12, 31)
-    assert rules.start_of(date(2026, 12, 31), zone) == datetime(2026, 12, 31, 5, tzinfo=UTC)
+    assert automation_rules.day_of(new_year, zone) == date(2026, 12, 31)
+    assert automation_rules.start_of(date(2026, 12, 31), zone) == datetime(2026, 12, 31, 5, tzinfo=UTC)
 
 
 @given(st.integers(1, 50))
 def test_it_waits_longer_each_time_up_to_the_longest(tries: int) -> None:
     now = datetime(2026, 5, 4, tzinfo=UTC)
-    assert rules.next_try(tries, now=now) - now == rules.RETRY_AFTER[min(tries, len(rules.RETRY_AFTER)) - 1]
-    assert rules.next_try(tries + 1, now=now) >= rules.next_try(tries, now=now)
+    assert (
+        automation_rules.next_try(tries, now=now) - now
+        == automation_rules.RETRY_AFTER[min(tries, len(automation_rules.RETRY_AFTER)) - 1]
+    )
+    assert automation_rules.next_try(tries + 1, now=now) >= automation_rules.next_try(tries, now=now)
 
 
 def test_it_gives_up_after_seven_days_of_refusals() -> None:
     since = datetime(2026, 5, 4, tzinfo=UTC)
-    assert not rules.is_hopeless(since, now=since + timedelta(days=7, seconds=-1))
-    assert rules.is_hopeless(since, now=since + timedelta(days=7))
+    assert not automation_rules.is_hopeless(since, now=since + timedelta(days=7, seconds=-1))
+    assert automation_rules.is_hopeless(since, now=since + timedelta(days=7))

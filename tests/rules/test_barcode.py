@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quillpost.composition.marks.barcode import BarcodeError, encode, encode_lines, encode_many
+from quillpost.rendering.codes.barcode import BarcodeError, encode, encode_lines, encode_many
 
 # From the postal service's published encoder test cases.
 VECTORS = [

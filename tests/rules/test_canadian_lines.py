@@ -2,7 +2,7 @@
 
 import pytest
 
-from quillpost.audience.rules import APART, changed, examine_alone, examine_one
+from quillpost.recipients.rules import APART, changed, examine_alone, examine_one
 
 LINE = "123 Main St, Toronto, ON M5V 2T6"
 PARTS = ("123 Main St", "Toronto", "ON", "M5V 2T6", "CA")

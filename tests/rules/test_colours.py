@@ -1,6 +1,6 @@
 import pytest
 
-from quillpost.composition.content import parse_colour
+from quillpost.rendering.models import parse_colour
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,9 @@
 
 import pytest
 
-from quillpost.audience.rules import examine, examine_alone, examine_one, whereabouts
-from quillpost.postal.checks import NO_NUMBER
-from quillpost.postal.judging import DELIVERABLE, DOUBTFUL, Judged, judge
-from quillpost.postal.keys import NO_PLACE
+from quillpost.recipients.addresses.keys import NO_PLACE
+from quillpost.recipients.addresses.service import DELIVERABLE, DOUBTFUL, NO_NUMBER, Judged, judge
+from quillpost.recipients.rules import examine, examine_alone, examine_one, whereabouts
 
 TOWN = {"city": "Austin", "province": "TX", "postal_code": "78701"}
 

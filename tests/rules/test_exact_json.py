@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quillpost.kit import exact_json
-from quillpost.kit.exact_json import DEEPEST, NotJson
+from quillpost.core import exact_json
+from quillpost.core.exact_json import DEEPEST, NotJson
 
 STRINGS = st.text().map(lambda text: json.dumps(text, ensure_ascii=False)).filter(lambda t: is_utf8(t))
 NUMBERS = st.from_regex(r"-?(0|[1-9][0-9]{0,40})(\.[0-9]{1,20})?([eE][+-]?[0-9]{1,4})?", fullmatch=True)

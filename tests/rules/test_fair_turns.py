@@ -6,9 +6,8 @@ from threading import Event
 
 import pytest
 
-from quillpost.kit.clients import Client, ClientGone, serving
-from quillpost.kit.errors import Unavailable
-from quillpost.kit.fair_turns import FairTurns
+from quillpost.core.clients import Client, ClientGone, FairTurns, serving
+from quillpost.core.errors import Unavailable
 
 PLENTY = 30.0
 BUSY = "All places are taken."

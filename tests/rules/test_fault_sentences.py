@@ -7,8 +7,8 @@ import pytest
 from fastapi.exceptions import RequestValidationError
 from pydantic import AfterValidator, Field, ValidationError
 
-from quillpost.api.bodies import Body, Id, Text
-from quillpost.api.errors import invalid_of, response_for
+from quillpost.web.api.bodies import Body, Id, Text
+from quillpost.web.api.errors import invalid_of, response_for
 
 
 class Note(Body):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quillpost.fulfilment.rules import (
+from quillpost.fulfillment.rules import (
     BATCH_SIZE,
     MANIFEST_COLUMNS,
     batch_of,

@@ -8,14 +8,20 @@ from hook_payloads import FORM, PAYLOADS, Payload
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quillpost.audience import field_names
-from quillpost.audience.field_names import ADDRESSES, PERSON, PLACE, meaning, plain
-from quillpost.audience.hook_rows import MOST_NAMED, NOT_AN_OBJECT, Said, people_in, read, tells_of_leaving
-from quillpost.audience.rules import CUSTOM, TEXTS, examine_alone
-from quillpost.composition.words import country_names
-from quillpost.composition.words.countries import COUNTRIES
-from quillpost.composition.words.country_names import country_code
-from quillpost.doors.hook_bodies import nested
+from quillpost.recipients import field_names
+from quillpost.recipients.field_names import ADDRESSES, PERSON, PLACE, meaning, plain
+from quillpost.recipients.rules import CUSTOM, TEXTS, examine_alone
+from quillpost.recipients.webhooks.rules import (
+    MOST_NAMED,
+    NOT_AN_OBJECT,
+    Said,
+    people_in,
+    read,
+    tells_of_leaving,
+)
+from quillpost.rendering.text import countries
+from quillpost.rendering.text.countries import COUNTRIES, country_code
+from quillpost.web.public.list_webhooks import nested
 
 OURS = {*TEXTS, "dob", "anniversary"}
 ANYTHING = st.recursive(
@@ -285,7 +291,7 @@ def test_what_tells_of_someone_who_left_is_not_ignored(row: Any, ignored: list[s
 
 
 def test_every_country_that_has_a_name_has_its_letters() -> None:
-    assert set(country_names.NAMES.values()) <= COUNTRIES
+    assert set(countries.NAMES.values()) <= COUNTRIES
     for name, code in {"U.S.A.": "US", "Côte d’Ivoire": "CI", "Trinidad & Tobago": "TT", "uk": "GB"}.items():
         assert country_code(name) == code
     assert country_code("de") == "de"

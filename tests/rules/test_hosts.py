@@ -3,8 +3,8 @@
 import pytest
 from yarl import URL
 
-from quillpost.adapters.http.guard import OutboundGuard
-from quillpost.kit.hosts import fault_of_host
+from quillpost.core.hosts import fault_of_host
+from quillpost.integrations.http.guard import OutboundGuard
 
 LONG = ".".join(["abcdefghi"] * 25)
 """249 characters."""

@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
-from quillpost.audience.barring import BARS_NOBODY
-from quillpost.audience.export import harmless
-from quillpost.audience.importing.examiner import _array, examined
-from quillpost.audience.importing.people import Plan, Reader
-from quillpost.audience.rules import BY_ADDRESS, Person, examine_alone
+from quillpost.recipients.imports.examiner import _array, examined
+from quillpost.recipients.imports.rows import Plan, RowReader
+from quillpost.recipients.lists.export import harmless
+from quillpost.recipients.rules import BY_ADDRESS, Person, examine_alone
+from quillpost.recipients.suppression import BARS_NOBODY
 
 
 def person(suppress_by: str | None = None, **cells: str) -> Person | str:
     plan = Plan(list(enumerate(cells)), len(cells), suppress_by)
-    return Reader(plan).person(list(cells.values()))
+    return RowReader(plan).person(list(cells.values()))
 
 
 def made(**cells: str) -> Person:
@@ -86,12 +86,12 @@ def test_a_row_that_cannot_be_taken_says_why(cells: dict[str, str], told: str) -
 
 
 def test_a_broken_letter_in_a_column_that_is_left_out_harms_nobody() -> None:
-    found = Reader(Plan([(0, "email")], 2)).person(["j@example.com", "\ufffd"])
+    found = RowReader(Plan([(0, "email")], 2)).person(["j@example.com", "\ufffd"])
     assert isinstance(found, Person)
 
 
 def test_short_rows_lack_something_and_long_ones_say_too_much() -> None:
-    reader = Reader(Plan([(0, "email"), (1, "name")], 2))
+    reader = RowReader(Plan([(0, "email"), (1, "name")], 2))
     assert isinstance(reader.person(["j@example.com"]), Person)
     assert isinstance(reader.person(["j@example.com", "Jane", "", " "]), Person)
     assert "The row has 3 cells, and there are 2 columns" in str(
@@ -107,7 +107,12 @@ def test_on_a_suppression_list_everyone_bars_somebody() -> None:
 
 def test_rows_that_could_not_be_read_are_rejected_with_the_others() -> None:
     people, rejects = examined(
-        Reader(Plan([(0, "email")], 1)), 7, 40, [41, 42, 43], [["a@example.com"], [], ["b"]], {1: "too\tlong"}
+        RowReader(Plan([(0, "email")], 1)),
+        7,
+        40,
+        [41, 42, 43],
+        [["a@example.com"], [], ["b"]],
+        {1: "too\tlong"},
     )
     assert [line.split("\t")[:2] for line in people] == [["40", "41"]]
     assert rejects == ["7\t41\t42\ttoo\\tlong\n", "7\t42\t43\temail: This is not an e-mail address.\n"]
@@ -135,7 +140,7 @@ def test_arrays_are_written_as_the_database_reads_them(
 )
 def test_what_copy_would_take_for_a_sign_of_its_own_comes_through(odd: str) -> None:
     [line], _ = examined(
-        Reader(Plan([(0, "email"), (1, "custom1"), (2, "custom3")], 3)), 7, 0, [2],
+        RowReader(Plan([(0, "email"), (1, "custom1"), (2, "custom3")], 3)), 7, 0, [2],
         [["a@example.com", odd, "after"]], {},
     )  # fmt: skip
     assert line.endswith("\n")

@@ -8,12 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quillpost.audience.importing import records as reading
-from quillpost.audience.importing.columns import chosen_columns, require_someone
-from quillpost.audience.importing.layout import LONGEST_CELL, MOST_COLUMNS
-from quillpost.audience.importing.records import Record, records
-from quillpost.audience.importing.sniffing import Sniffed, sniff
-from quillpost.kit.errors import Invalid
+from quillpost.core.errors import Invalid
+from quillpost.recipients.imports import rows as reading
+from quillpost.recipients.imports.columns import LONGEST_CELL, MOST_COLUMNS, chosen_columns, require_someone
+from quillpost.recipients.imports.rows import Record, records
+from quillpost.recipients.imports.sniffer import Sniffed, sniff
 
 HEAD = "Name,Street,City,State,Zip\n"
 JANE = "Jane Doe,12 Main St,Austin,TX,78701\n"

@@ -9,16 +9,16 @@ from threading import Thread
 import pytest
 from structlog.testing import capture_logs
 
-from quillpost.kit.errors import NotReady
-from quillpost.kit.key_files import KeyFile
-from quillpost.kit.sealing import Sealer, fingerprint
+from quillpost.core.encryption import Sealer, fingerprint
+from quillpost.core.errors import NotReady
+from quillpost.core.key_files import KeyFile
 
 CONTEXT = "webhooks:7:secret"
 
 PRINTS_ITS_KEY = """
 import sys
 from pathlib import Path
-from quillpost.kit.key_files import KeyFile
+from quillpost.core.key_files import KeyFile
 sys.stdin.readline()
 file = KeyFile(Path(sys.argv[1]))
 file.make()

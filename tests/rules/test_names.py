@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quillpost.composition.words.names import find_name
+from quillpost.rendering.text.names import find_name
 
 letters = st.characters(codec=None, exclude_categories=())
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from quillpost.accounts.rules import network_of
+from quillpost.accounts.models import network_of
 
 
 @pytest.mark.parametrize(

@@ -6,45 +6,45 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quillpost.kit.text import one_line
-from quillpost.notices import rules
-from quillpost.notices.letters import ESCAPED, GSM, TEXT_PLACES, as_text_message
+from quillpost.core import outbox
+from quillpost.core.text import one_line
+from quillpost.notifications.service import ESCAPED, GSM, TEXT_PLACES, as_text_message
 
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(("address", "channel"), [("dana@example.com", "mail"), ("+15125550100@sms", "text")])
 def test_a_number_goes_to_the_text_channel(address: str, channel: str) -> None:
-    assert rules.channel(address) == channel
+    assert outbox.channel(address) == channel
 
 
 def test_each_attempt_waits_longer_than_the_one_before_and_the_last_one_ends() -> None:
     waits = [
-        rules.next_attempt(n, now=NOW, jitter=0, asked=None) for n in range(1, len(rules.RETRY_AFTER) + 2)
+        outbox.next_attempt(n, now=NOW, jitter=0, asked=None) for n in range(1, len(outbox.RETRY_AFTER) + 2)
     ]
     assert waits[-1] is None
     times = [wait - NOW for wait in waits if wait is not None]
-    assert times == sorted(set(times)) == list(rules.RETRY_AFTER)
-    assert sum(times, timedelta()) < rules.GIVE_UP_AFTER, "the schedule would be cut short"
+    assert times == sorted(set(times)) == list(outbox.RETRY_AFTER)
+    assert sum(times, timedelta()) < outbox.GIVE_UP_AFTER, "the schedule would be cut short"
 
 
-@given(st.integers(1, len(rules.RETRY_AFTER)), st.floats(0, 1))
+@given(st.integers(1, len(outbox.RETRY_AFTER)), st.floats(0, 1))
 def test_jitter_adds_a_tenth_at_most(attempts: int, jitter: float) -> None:
-    at = rules.next_attempt(attempts, now=NOW, jitter=jitter, asked=None)
-    wait = rules.RETRY_AFTER[attempts - 1]
+    at = outbox.next_attempt(attempts, now=NOW, jitter=jitter, asked=None)
+    wait = outbox.RETRY_AFTER[attempts - 1]
     assert at is not None
     assert wait <= at - NOW <= wait * 1.1 + timedelta(microseconds=1)
 
 
 @pytest.mark.parametrize(("asked", "waits"), [(10, 60), (300, 300), (10**9, 86_400)])
 def test_a_server_that_asks_for_time_has_it_up_to_a_day(asked: int, waits: int) -> None:
-    assert rules.next_attempt(1, now=NOW, jitter=0, asked=asked) == NOW + timedelta(seconds=waits)
+    assert outbox.next_attempt(1, now=NOW, jitter=0, asked=asked) == NOW + timedelta(seconds=waits)
 
 
 def test_a_server_that_stays_down_is_left_alone_for_longer_each_time() -> None:
-    rests = [rules.rest(failures).total_seconds() for failures in range(1, 9)]
+    rests = [outbox.rest(failures).total_seconds() for failures in range(1, 9)]
     assert rests == [5, 10, 20, 40, 80, 160, 300, 300]
-    assert rules.rest(10**6) == rules.LONGEST_REST
+    assert outbox.rest(10**6) == outbox.LONGEST_REST
 
 
 @given(st.text())

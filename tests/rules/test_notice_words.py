@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quillpost.notices import markup, wording
-from quillpost.notices.letters import TEXT_PLACES, as_text_message
-from quillpost.notices.wording import MOST_NAMED, News, Scanned
+from quillpost.notifications import service as notification_service
+from quillpost.notifications.service import MOST_NAMED, TEXT_PLACES, News, Scanned, as_text_message
 
 AT = datetime(2026, 5, 4, 12, 3, tzinfo=UTC)
 
@@ -46,27 +45,27 @@ def news(*named: Scanned, **changes: Any) -> News:
 
 def test_one_scan_says_who_where_when_and_how_often() -> None:
     one = news(scanned())
-    assert wording.subject(one) == "Jane Doe scanned your postcard"
-    assert wording.letter(one, zone=UTC) == (
+    assert notification_service.subject(one) == "Jane Doe scanned your postcard"
+    assert notification_service.letter(one, zone=UTC) == (
         "Jane Doe in Austin, TX scanned the QR code on your postcard on May 4, 2026, at 12:03 UTC.\n\n"
         "This is its first scan. It is piece 345 of order 12, which has 3 scans in all."
     )
 
 
 def test_a_further_scan_says_how_often_so_far() -> None:
-    assert "It was scanned 4 times so far." in wording.letter(news(scanned(so_far=4)), zone=UTC)
+    assert "It was scanned 4 times so far." in notification_service.letter(news(scanned(so_far=4)), zone=UTC)
 
 
 def test_times_are_the_operators_own() -> None:
-    words = wording.letter(news(scanned()), zone=ZoneInfo("America/Chicago"))
+    words = notification_service.letter(news(scanned()), zone=ZoneInfo("America/Chicago"))
     assert "on May 4, 2026, at 07:03 CDT." in words
 
 
 def test_someone_without_a_name_is_someone() -> None:
     one = news(scanned(name=None, city=None, province=None))
-    assert wording.subject(one) == "Someone scanned your postcard"
-    assert wording.letter(one, zone=UTC).startswith("Someone scanned the QR code")
-    assert wording.text_message(one).startswith("Someone, scanned")
+    assert notification_service.subject(one) == "Someone scanned your postcard"
+    assert notification_service.letter(one, zone=UTC).startswith("Someone scanned the QR code")
+    assert notification_service.text_message(one).startswith("Someone, scanned")
 
 
 def test_several_scans_are_listed_with_totals() -> None:
@@ -75,8 +74,8 @@ def test_several_scans_are_listed_with_totals() -> None:
     several = news(
         jane, bob, last_at=AT + timedelta(minutes=2), order_scans=1_240, order_multi_scans=1, type="letter"
     )
-    assert wording.subject(several) == "3 scans of your letter (order 12)"
-    assert wording.letter(several, zone=UTC) == (
+    assert notification_service.subject(several) == "3 scans of your letter (order 12)"
+    assert notification_service.letter(several, zone=UTC) == (
         "The QR code on your letter was scanned 3 times, on 2 pieces, between May 4, 2026, at 12:03 UTC and "
         "May 4, 2026, at 12:05 UTC:\n\n"
         "- Jane Doe, Austin, TX: 2 scans, last on May 4 at 12:05\n"
@@ -87,7 +86,7 @@ def test_several_scans_are_listed_with_totals() -> None:
 
 def test_of_very_many_the_first_are_named_and_the_others_counted() -> None:
     crowd = [scanned(item_id=n, name=f"Person {n}") for n in range(MOST_NAMED)]
-    words = wording.letter(news(*crowd, scans=100_000, pieces=90_000), zone=UTC)
+    words = notification_service.letter(news(*crowd, scans=100_000, pieces=90_000), zone=UTC)
     assert "was scanned 100,000 times, on 90,000 pieces, on May 4, 2026, at 12:03 UTC:" in words
     assert words.count("Person ") == MOST_NAMED
     assert "\n- and 89,980 more\n" in words
@@ -107,13 +106,15 @@ def test_of_very_many_the_first_are_named_and_the_others_counted() -> None:
     ],
 )
 def test_a_text_message_is_short(told: News, words: str) -> None:
-    assert wording.text_message(told) == words
+    assert notification_service.text_message(told) == words
     assert as_text_message(words) == words
     assert len(words) <= TEXT_PLACES
 
 
 def test_a_name_breaks_no_line() -> None:
-    words = wording.letter(news(scanned(name="Jane\n\n- Doe\r\nTo: x"), scanned(item_id=1)), zone=UTC)
+    words = notification_service.letter(
+        news(scanned(name="Jane\n\n- Doe\r\nTo: x"), scanned(item_id=1)), zone=UTC
+    )
     assert "- Jane - Doe To: x, Austin" in words
 
 
@@ -140,7 +141,7 @@ def read(page: str) -> Reader:
 
 def test_the_html_says_what_the_text_says_and_fetches_nothing() -> None:
     page = read(
-        markup.page(
+        notification_service.page(
             "Title", "One.\n\n- a\n- b\n\nTwo, line one\nline two", ["Why."], unsubscribe="https://x/u"
         )
     )
@@ -155,7 +156,9 @@ def test_the_html_says_what_the_text_says_and_fetches_nothing() -> None:
 def test_nobody_puts_tags_into_the_html(title: str, words: str, reason: str) -> None:
     hostile = '<img src=x onerror="x">'
     page = read(
-        markup.page(hostile + title, f"{hostile}{words}", [hostile + reason], unsubscribe='https://x/"><img>')
+        notification_service.page(
+            hostile + title, f"{hostile}{words}", [hostile + reason], unsubscribe='https://x/"><img>'
+        )
     )
     assert "img" not in [tag for tag, _ in page.tags]
 
@@ -170,6 +173,6 @@ def test_nobody_puts_tags_into_the_html(title: str, words: str, reason: str) -> 
     ],
 )
 def test_addresses_are_links(text: str, links: list[str]) -> None:
-    page = read(markup.page("Title", text, [], unsubscribe=None))
+    page = read(notification_service.page("Title", text, [], unsubscribe=None))
     assert [attributes["href"] for tag, attributes in page.tags if tag == "a"] == links
     assert [set(attributes) for tag, attributes in page.tags if tag == "a"] == [{"href"} for _ in links]

@@ -4,14 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quillpost.database.tables import HELD_BACK, TALLY
-from quillpost.orders.pieces import POSTCARD, display_type
-from quillpost.orders.rules import (
-    ENDS,
-    FOLLOWS,
-    ItemStatus,
-    OrderStatus,
-)
+from quillpost.core.database.tables.base import HELD_BACK, TALLY
+from quillpost.orders.products import POSTCARD, display_type
+from quillpost.orders.rules import ENDS, FOLLOWS, ItemStatus, OrderStatus
 
 S = ItemStatus
 WAY = (S.PROCESSING, S.PRINTED, S.IN_TRANSIT, S.IN_LOCAL_AREA, S.PROCESSED_FOR_DELIVERY, S.DELIVERED)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quillpost.kit.paging import Page, PageRequest
+from quillpost.core.paging import Page, PageRequest
 
 
 def page(total: int, asked: PageRequest) -> Page[int]:

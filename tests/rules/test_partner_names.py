@@ -2,7 +2,7 @@
 
 import pytest
 
-from quillpost.fulfilment.partner_names import is_another, partner_name
+from quillpost.fulfillment.partners import is_another, partner_name
 
 SAME = [
     ("file:///press/in", "file:///press/in/"),

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quillpost.people.emails import fault_of, plain
-from quillpost.people.passwords import faults_of, normalised
+from quillpost.accounts.users.passwords import faults_of, normalised
+from quillpost.accounts.users.rules import email_error, normalize_email
 
 COMMON = "among the first that others would try"
 OWN = "your name or e-mail"
@@ -84,7 +84,7 @@ def test_no_text_upsets_the_rules(password: str, email: str, name: str) -> None:
 
 @pytest.mark.parametrize("email", ["dana@example.com", "d+x@mail.example.co.uk", "jürgen@münchen.example"])
 def test_these_are_e_mail_addresses(email: str) -> None:
-    assert fault_of(email) is None
+    assert email_error(email) is None
 
 
 @pytest.mark.parametrize(
@@ -97,11 +97,11 @@ def test_these_are_e_mail_addresses(email: str) -> None:
     ],
 )  # fmt: skip
 def test_these_are_none(email: str) -> None:
-    assert fault_of(email) is not None
-    assert fault_of(plain(email)) is not None
+    assert email_error(email) is not None
+    assert email_error(normalize_email(email)) is not None
 
 
 @given(st.text(max_size=60))
 def test_an_address_as_it_is_kept_stays_as_it_is(email: str) -> None:
-    assert plain(plain(email)) == plain(email)
-    assert plain(email).isprintable()
+    assert normalize_email(normalize_email(email)) == normalize_email(email)
+    assert normalize_email(email).isprintable()

@@ -3,8 +3,8 @@
 import pytest
 from benchmarks.audience.addresses import Row, sample
 
-from quillpost.postal.judging import judge
-from quillpost.postal.lines import taken_apart
+from quillpost.recipients.addresses.parser import taken_apart
+from quillpost.recipients.addresses.service import judge
 
 
 @pytest.mark.parametrize(

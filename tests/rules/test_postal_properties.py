@@ -6,13 +6,20 @@ from benchmarks.audience.addresses import NAMES, sample
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quillpost.postal.by_library import door_by_library
-from quillpost.postal.doors import read_door
-from quillpost.postal.judging import PARTS, VERDICTS, Judged, judge
-from quillpost.postal.lines import taken_apart
-from quillpost.postal.surnames import surname_of
-from quillpost.postal.tables import BOXES, DIRECTIONS, HIGHWAYS, MILITARY, ROUTES, SUFFIXES, UNITS
-from quillpost.postal.wording import segments
+from quillpost.recipients.addresses.keys import surname_of
+from quillpost.recipients.addresses.parser import door_by_library, taken_apart
+from quillpost.recipients.addresses.segments import segments
+from quillpost.recipients.addresses.service import PARTS, VERDICTS, Judged, judge
+from quillpost.recipients.addresses.streets import read_door
+from quillpost.recipients.addresses.tables import (
+    BOXES,
+    DIRECTIONS,
+    HIGHWAYS,
+    MILITARY,
+    ROUTES,
+    SUFFIXES,
+    UNITS,
+)
 
 WORDS = sorted(
     {word for phrase in (*BOXES, *HIGHWAYS, *ROUTES, *MILITARY) for word in phrase.split()}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from quillpost.postal.judging import Judged, judge
+from quillpost.recipients.addresses.service import Judged, judge
 
 
 def judged(address: str, address2: str | None = None, **other: str) -> Judged:

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from quillpost.audience.rules import examine_alone, examine_one
-from quillpost.postal.judging import DELIVERABLE, DOUBTFUL, UNDELIVERABLE, Judged, judge
+from quillpost.recipients.addresses.service import DELIVERABLE, DOUBTFUL, UNDELIVERABLE, Judged, judge
+from quillpost.recipients.rules import examine_alone, examine_one
 
 HOUSE = {
     "address": "12 Main St",

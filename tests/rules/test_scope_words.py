@@ -1,7 +1,7 @@
 """Every scope in words that people understand before they allow it."""
 
-from quillpost.accounts.rules import SCOPES
-from quillpost.accounts.scope_words import EVERYTHING, WORDS, in_order, in_words, named
+from quillpost.accounts.models import SCOPES
+from quillpost.accounts.tokens.rules import EVERYTHING, WORDS, in_order, in_words, named
 
 
 def test_every_scope_has_a_sentence_of_its_own() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quillpost.kit.sealing import NAMELESS, SealBroken, Sealer, fingerprint, key_named_in
+from quillpost.core.encryption import NAMELESS, SealBroken, Sealer, fingerprint, key_named_in
 
 OLD, NEW = bytes(range(32)), bytes(range(32, 64))
 CONTEXT = "webhooks:7:secret"

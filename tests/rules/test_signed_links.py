@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quillpost.kit.signed_links import LinkSigner
+from quillpost.core.tokens import LinkSigner
 
 SIGNER = LinkSigner(lambda: [b"k" * 32])
 EXPIRES = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)

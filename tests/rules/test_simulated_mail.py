@@ -4,7 +4,14 @@ from typing import Any
 
 import pytest
 
-from quillpost.adapters.carrier.journeys import AT_THE_DOOR, LAST_SIGHTING, SLOTS, USUAL, Chances, Sighting
+from quillpost.integrations.carriers.sandbox import (
+    AT_THE_DOOR,
+    LAST_SIGHTING,
+    SLOTS,
+    USUAL,
+    Chances,
+    Sighting,
+)
 
 NAMES = ("Test Returned", "Test Rerouted", "Test Lost")
 

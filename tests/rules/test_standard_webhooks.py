@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import standardwebhooks
 
-from quillpost.kit.standard_webhooks import new_secret, sign, verify
+from quillpost.client.signatures import new_secret, sign, verify
 
 SECRET, NEXT_SECRET = new_secret(bytes(range(32))), new_secret(bytes(range(32, 64)))
 NOW = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)

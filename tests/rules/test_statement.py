@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quillpost.fulfilment.statement import statement, statement_json
+from quillpost.fulfillment.tickets import statement, statement_json
 
 MADE = datetime(2026, 5, 4, 12, tzinfo=UTC)
 MAILER = "123456789"

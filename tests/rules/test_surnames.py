@@ -2,7 +2,7 @@
 
 import pytest
 
-from quillpost.postal.surnames import surname_of
+from quillpost.recipients.addresses.keys import surname_of
 
 
 @pytest.mark.parametrize(

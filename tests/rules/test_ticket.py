@@ -7,8 +7,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from quillpost.composition.pages.templates import shipped_pieces
-from quillpost.fulfilment.ticket import XJDF, JobTicket, TicketFile, job_ticket, ticket_files
+from quillpost.fulfillment.tickets import XJDF, JobTicket, TicketFile, job_ticket, ticket_files
+from quillpost.rendering.layout.templates import shipped_pieces
 
 PIECES = shipped_pieces(None)
 MADE = datetime(2026, 5, 4, 12, tzinfo=UTC)

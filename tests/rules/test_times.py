@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from quillpost.kit.times import ago
+from quillpost.core.clock import ago
 
 NOW = datetime(2026, 5, 4, 12, 0, 0, tzinfo=UTC)
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quillpost.kit import tokens
-from quillpost.kit.tokens import Mode
+from quillpost.core import tokens
+from quillpost.core.tokens import Mode
 
 modes = st.sampled_from(["test", "live"])
 randomness = st.binary(min_size=24, max_size=64)

@@ -4,8 +4,16 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
+from quillpost.fulfillment.tracking.rules import (
+    OPERATIONS,
+    PHASES,
+    Scan,
+    digest,
+    phase_of,
+    reason_of,
+    status_of,
+)
 from quillpost.orders.rules import ItemStatus
-from quillpost.tracking.rules import OPERATIONS, PHASES, Scan, digest, phase_of, reason_of, status_of
 
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
 

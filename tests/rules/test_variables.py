@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quillpost.composition.content import Addressee, Sender
-from quillpost.composition.words.typed import visible
-from quillpost.composition.words.variables import (
+from quillpost.rendering.models import Addressee, Sender
+from quillpost.rendering.text.characters import visible
+from quillpost.rendering.text.variables import (
     KNOWN,
     compile_text,
     fill,

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quillpost.ports.messages import PostOutcome
-from quillpost.webhooks import rules
-from quillpost.webhooks.air import FIRST_WINDOW, WIDEST_WINDOW, Air, Lane
-from quillpost.webhooks.lanes import HEALTHY, Health, Held
-from quillpost.webhooks.outcomes import Outcome, judge
-from quillpost.webhooks.telling import START, Due
+from quillpost.notifications.ports import PostOutcome
+from quillpost.notifications.webhooks import rules as webhook_rules
+from quillpost.notifications.webhooks.concurrency import FIRST_WINDOW, WIDEST_WINDOW, Air, Lane
+from quillpost.notifications.webhooks.leases import HEALTHY, Health, Held
+from quillpost.notifications.webhooks.outcomes import Outcome, judge
+from quillpost.notifications.webhooks.payloads import START, Due
 
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
 NUMBERS = count(1)
@@ -122,17 +122,17 @@ def test_one_that_answers_leaves_its_place_to_the_doubtful() -> None:
 
 def test_after_failures_in_a_row_a_receiver_is_left_alone() -> None:
     air, one = Air(), lane()
-    fly(air, one, *[500] * (rules.BREAKS_AFTER - 1))
+    fly(air, one, *[500] * (webhook_rules.BREAKS_AFTER - 1))
     assert one.is_open(NOON)
     fly(air, one, 500)
-    assert one.health == Health(rules.BREAKS_AFTER, NOON, NOON + rules.FIRST_REST)
+    assert one.health == Health(webhook_rules.BREAKS_AFTER, NOON, NOON + webhook_rules.FIRST_REST)
     assert (one.is_open(NOON), list(one.ready), one.wanted(NOON)) == (False, [], 0)
-    assert one.is_open(NOON + rules.FIRST_REST)
+    assert one.is_open(NOON + webhook_rules.FIRST_REST)
 
 
 def test_then_one_is_tried_at_a_time_and_each_failure_doubles_the_rest() -> None:
     air, now, rests = Air(), NOON, []
-    health = Health(rules.BREAKS_AFTER, NOON, NOON)
+    health = Health(webhook_rules.BREAKS_AFTER, NOON, NOON)
     for _ in range(9):
         one = lane(health=health)
         one.see(held(health=health, leased_until=now + timedelta(minutes=1)))
@@ -161,7 +161,7 @@ def test_failures_that_were_in_the_air_together_are_one_lesson() -> None:
     air.queue([one])
     for _, due in start_all(air):
         air.land(one, outcome(due, 500), now=NOON)
-    assert one.health == Health(rules.BREAKS_AFTER, NOON, NOON + rules.FIRST_REST)
+    assert one.health == Health(webhook_rules.BREAKS_AFTER, NOON, NOON + webhook_rules.FIRST_REST)
     assert air.flying == one.flying == 0
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quillpost.webhooks.rules import (
+from quillpost.notifications.webhooks.rules import (
     DELIVERED,
     ITEM_STATUS,
     ORDER_STATUS,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from quillpost.kit.tokens import mint
-from quillpost.oauth.wrong_scopes import named
+from quillpost.core.tokens import mint
+from quillpost.web.oauth.consent import named
 
 SECRET = mint("live", bytes(range(24)))
 

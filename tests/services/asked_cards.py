@@ -6,9 +6,9 @@ from typing import Any
 from uuid import uuid4
 
 from makers import Clock
-from quillpost.giftcards.stocking import load
-from quillpost.parts import Parts
-from quillpost.ports.giftcards import CardAsked, GiftCard
+from quillpost.app.container import Parts
+from quillpost.orders.giftcards.ports import CardAsked, GiftCard
+from quillpost.orders.giftcards.stock import load
 
 BRAND, CENTS = "brindlewick", 2_500
 

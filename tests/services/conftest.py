@@ -5,7 +5,7 @@ from front_door import DANA
 from placing import open_account
 from signed_in import make_person
 
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
 
 
 @pytest.fixture

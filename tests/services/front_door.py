@@ -13,11 +13,11 @@ from argon2 import _password_hasher, low_level
 from argon2.exceptions import VerifyMismatchError
 from signed_in import PASSWORD
 
-from quillpost.accounts.audit import Actor, Entry, read_log
-from quillpost.parts import Parts
-from quillpost.people import second_factor
-from quillpost.people.sessions import SignedIn, find_session
-from quillpost.people.signing_in import Attempt, Visitor, sign_in
+from quillpost.accounts.audit.service import Actor, Entry, read_log
+from quillpost.accounts.users import second_factor
+from quillpost.accounts.users.sessions import SignedIn, find_session
+from quillpost.accounts.users.sign_in import Attempt, Visitor, sign_in
+from quillpost.app.container import Parts
 
 DANA = "dana@example.com"
 HOME = Visitor("192.0.2.7", browser="Firefox")

@@ -12,17 +12,17 @@ import zxingcpp
 from pressing import batch_rows
 
 from makers import GIFT, Account, Clock
-from quillpost.adapters.giftcards.stock import StockCards
-from quillpost.database import Tx
-from quillpost.database.giftcard_tables import giftcard_stock, giftcards
-from quillpost.fulfilment import production, review
-from quillpost.fulfilment.batch_store import BatchStore
-from quillpost.fulfilment.drawing import PRINT_FILE
-from quillpost.fulfilment.press import Press
-from quillpost.giftcards import vault
-from quillpost.giftcards.rules import claim_digest
-from quillpost.parts import Parts
-from quillpost.ports.giftcards import CardAsked, GiftCard, GiftcardIssuer, NoCard
+from quillpost.app.container import Parts
+from quillpost.core.database import Tx
+from quillpost.core.database.tables.giftcards import giftcard_stock, giftcards
+from quillpost.fulfillment import production, review
+from quillpost.fulfillment.drawing import PRINT_FILE
+from quillpost.fulfillment.files import BatchStore
+from quillpost.fulfillment.models import Press
+from quillpost.integrations.giftcards.stock import StockCards
+from quillpost.orders.giftcards import issuance
+from quillpost.orders.giftcards.ports import CardAsked, GiftCard, GiftcardIssuer, NoCard
+from quillpost.orders.giftcards.rules import claim_digest
 
 BRAND, VALUE = str(GIFT["giftcard_brand"]), int(GIFT["giftcard_amount"])
 READABLE_DPI = 150
@@ -68,8 +68,8 @@ def press_with(parts: Parts, issuer: GiftcardIssuer) -> Press:
 def load(parts: Parts, how_many: int, mode: str = "test") -> None:
     with parts.db.work() as tx:
         for number in tx.execute(NEXT_IDS, {"n": how_many}).scalars().all():
-            card = vault.seal_card(
-                parts.sealer, vault.stock_context(number), GiftCard(code=f"OWN-{number:06d}")
+            card = issuance.seal_card(
+                parts.sealer, issuance.stock_context(number), GiftCard(code=f"OWN-{number:06d}")
             )
             row = {"id": number, "mode": mode, "brand": BRAND, "cents": VALUE, "card": card}
             tx.execute(ADD, row | {"now": parts.clock()})
@@ -175,9 +175,11 @@ def assert_books_agree(tx: Tx) -> None:
 def assert_each_card_once(tx: Tx, parts: Parts) -> None:
     """No claim is on two cards, no code either; what left the stock is a piece's, and each opens."""
     rows = [row for row in tx.execute(CARDS) if row.status == "issued"]
-    cards = [vault.open_card(parts.sealer, vault.card_context(r.item_id), bytes(r.card_sealed)) for r in rows]
+    cards = [
+        issuance.open_card(parts.sealer, issuance.card_context(r.item_id), bytes(r.card_sealed)) for r in rows
+    ]
     assert len({card.code for card in cards}) == len(rows)
-    claims = [vault.open_claim(parts.sealer, row.item_id, bytes(row.claim_sealed)) for row in rows]
+    claims = [issuance.open_claim(parts.sealer, row.item_id, bytes(row.claim_sealed)) for row in rows]
     assert [claim_digest(claim) for claim in claims] == [bytes(row.claim_digest) for row in rows]
     assert len(set(claims)) == len(rows)
     assert list(tx.execute(TAKEN).scalars()) == sorted(str(row.reference) for row in rows)

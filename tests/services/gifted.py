@@ -6,14 +6,14 @@ from typing import Any
 import sqlalchemy as sa
 
 from makers import GIFT, Account
-from quillpost.database.giftcard_tables import giftcards
-from quillpost.database.tables import items
-from quillpost.giftcards import claiming, issuing, vault
-from quillpost.orders.moves import Move, move_items
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import items
+from quillpost.core.database.tables.giftcards import giftcards
+from quillpost.orders.giftcards import claims, issuance
+from quillpost.orders.giftcards.ports import GiftCard
+from quillpost.orders.items import swap_status
 from quillpost.orders.rules import ItemStatus, OrderStatus
-from quillpost.orders.store import swap_status
-from quillpost.parts import Parts
-from quillpost.ports.giftcards import GiftCard
+from quillpost.orders.status import Move, move_items
 
 BRAND, VALUE = str(GIFT["giftcard_brand"]), int(GIFT["giftcard_amount"])
 
@@ -41,14 +41,14 @@ def issue(parts: Parts, item_ids: Sequence[int]) -> None:
     """Each piece that waits for a card has one, of those that testing mode makes up."""
     issuer, now = parts.press.issuers["test"], parts.clock()
     with parts.db.work() as tx:
-        asked = issuing.ask(tx, item_ids, issuer=issuer.name, now=now)
+        asked = issuance.ask(tx, item_ids, issuer=issuer.name, now=now)
     given = issuer.issue([each.card for each in asked], now=now)
     cards = {each.item_id: given[each.card.reference] for each in asked}
-    sealed = issuing.seal(
+    sealed = issuance.seal(
         parts.sealer, {item_id: card for item_id, card in cards.items() if isinstance(card, GiftCard)}
     )
     with parts.db.work() as tx:
-        issuing.take(tx, sealed, issuer=issuer.name, now=now)
+        issuance.take(tx, sealed, issuer=issuer.name, now=now)
 
 
 def move(parts: Parts, item_ids: Sequence[int], *way: ItemStatus) -> None:
@@ -76,13 +76,13 @@ def claim_of(parts: Parts, item_id: int) -> str:
     """What is printed on the piece."""
     with parts.db.work() as tx:
         found = sa.select(giftcards.c.claim_sealed).where(giftcards.c.item_id == item_id)
-        return vault.open_claim(parts.sealer, item_id, bytes(tx.execute(found).scalar_one()))
+        return issuance.open_claim(parts.sealer, item_id, bytes(tx.execute(found).scalar_one()))
 
 
 def claim(parts: Parts, item_id: int) -> None:
     """Whoever has the piece has its code shown, if that may be."""
     with parts.db.work() as tx:
-        claiming.claim_card(tx, parts.sealer, claim_of(parts, item_id), now=parts.clock())
+        claims.claim_card(tx, parts.sealer, claim_of(parts, item_id), now=parts.clock())
 
 
 def card_row(parts: Parts, item_id: int) -> sa.Row[Any]:

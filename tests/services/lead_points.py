@@ -3,11 +3,11 @@
 import numpy as np
 import sqlalchemy as sa
 
-from quillpost.database import Database, driver
-from quillpost.database.lead_tables import lead_sources
-from quillpost.leads.grid import Floats, Whole, cells_of, distances
-from quillpost.leads.loading import _recount
-from quillpost.leads.nearest import Filters, Found
+from quillpost.core.database import Database, driver
+from quillpost.core.database.tables.leads import lead_sources
+from quillpost.recipients.leads.imports import _recount
+from quillpost.recipients.leads.queries import Filters, Found
+from quillpost.recipients.leads.rules import Floats, Whole, cells_of, distances
 
 COLUMNS = (
     "id, source_id, grid, latitude, longitude, tags, address_key, address, country, deliverability, reasons"

@@ -9,10 +9,10 @@ from typing import Any
 import sqlalchemy as sa
 from life_model import Model, Order
 
-from quillpost.database import Database
-from quillpost.database.counter_tables import account_credit
-from quillpost.database.press_tables import batches, prints
-from quillpost.database.tables import facts, items, ledger_moves, orders
+from quillpost.core.database import Database
+from quillpost.core.database.tables.base import facts, items, ledger_moves, orders
+from quillpost.core.database.tables.counters import account_credit
+from quillpost.core.database.tables.print_room import batches, prints
 from quillpost.orders.rules import FOLLOWS, ItemStatus, OrderStatus
 
 S = ItemStatus

@@ -14,17 +14,18 @@ from life_model import Batch, Edition, Model, Order, Piece
 from placing import open_account
 
 from makers import Clock, person
-from quillpost import wiring
-from quillpost.composition.studio import Studio
-from quillpost.database import Tx
-from quillpost.database.engine import Tenant
-from quillpost.fulfilment.press import Press
-from quillpost.fulfilment.rules import UNDELIVERABLE_NAME, next_cutoff
+from quillpost.app import bootstrap
+from quillpost.core.database import Tx
+from quillpost.core.database.engine import Tenant
+from quillpost.core.ports import FileStore
+from quillpost.core.settings import Settings
+from quillpost.fulfillment.environments import World
+from quillpost.fulfillment.models import Press
+from quillpost.fulfillment.ports import PrintJob, PrintPartner, PrintProgress
+from quillpost.fulfillment.rules import UNDELIVERABLE_NAME, next_cutoff
+from quillpost.fulfillment.tracking.rules import PHASES, Scan, reason_of
 from quillpost.orders.rules import ENDS, ItemStatus, OrderStatus
-from quillpost.ports.files import FileStore
-from quillpost.ports.printing import PrintJob, PrintPartner, PrintProgress
-from quillpost.ports.worlds import World
-from quillpost.tracking.rules import PHASES, Scan, reason_of
+from quillpost.rendering.renderer import Studio
 
 Stands = TypeVar("Stands", Order, Batch)
 
@@ -98,7 +99,7 @@ class Ground(RuleBasedStateMachine):
     def __init__(self, studio: Studio, conninfo: str, home: Path) -> None:
         super().__init__()
         self.clock, self.model = Clock(), Model()
-        built = wiring.build(wiring.Settings(home=home), conninfo, clock=self.clock.now)
+        built = bootstrap.build(Settings(home=home), conninfo, clock=self.clock.now)
         self.parts = replace(built, press=replace(built.press, studio=studio))
         self.owner = open_account(self.parts)
         self.seconds = count(1)

@@ -7,17 +7,24 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from quillpost import events, jobs
-from quillpost.accounts.rules import Caller
-from quillpost.audience.rules import JUDGED, examine_one
-from quillpost.database import Tx
-from quillpost.database.bulk import insert_rows
-from quillpost.database.tables import items, ledger_moves, mailing_lists, orders, recipients, sub_accounts
-from quillpost.orders.listed import PERSON_COLUMNS, Reach
-from quillpost.orders.materialising import MATERIALISE
-from quillpost.parts import Parts
-from quillpost.pricing import ledger
-from quillpost.pricing.rules import Tariff
+from quillpost.accounts.billing import ledger
+from quillpost.accounts.billing.rules import Tariff
+from quillpost.accounts.models import Caller
+from quillpost.app.container import Parts
+from quillpost.core import events, jobs
+from quillpost.core.database import Tx
+from quillpost.core.database.bulk import insert_rows
+from quillpost.core.database.tables.base import (
+    items,
+    ledger_moves,
+    mailing_lists,
+    orders,
+    recipients,
+    sub_accounts,
+)
+from quillpost.orders.audience import PERSON_COLUMNS, Reach
+from quillpost.orders.materialization import MATERIALISE
+from quillpost.recipients.rules import JUDGED, examine_one
 
 CREATIVE = UUID("5a6f1c52-9d0e-4c57-8f6f-3f6a35b8a001")
 REVIEW = timedelta(seconds=10)

@@ -4,10 +4,10 @@ from typing import Any, LiteralString
 
 import psycopg
 
-from quillpost.giftcards import vault
-from quillpost.giftcards.rules import claim_digest
-from quillpost.kit.sealing import Sealer
-from quillpost.ports.giftcards import GiftCard
+from quillpost.core.encryption import Sealer
+from quillpost.orders.giftcards import issuance
+from quillpost.orders.giftcards.ports import GiftCard
+from quillpost.orders.giftcards.rules import claim_digest
 
 ITEMS = """
     insert into items ({columns})
@@ -41,7 +41,7 @@ def make_many(conninfo: str, sealer: Sealer, like: int, how_many: int) -> dict[i
         made = admin.execute(
             ITEMS.format(columns=columns).encode(), {"like": like, "how_many": how_many}
         ).fetchall()
-        claims = {item_id: vault.new_claim() for [item_id] in made}
+        claims = {item_id: issuance.new_claim() for [item_id] in made}
         account_id, mode, order_id, brand, cents, at = _one(admin, MODEL, like)
         with admin.cursor().copy(CARDS) as copy:
             for item_id, claim in claims.items():
@@ -50,8 +50,8 @@ def make_many(conninfo: str, sealer: Sealer, like: int, how_many: int) -> dict[i
                     (
                         *(item_id, account_id, mode, order_id, brand, cents, "issued", "sandbox"),
                         claim_digest(claim),
-                        vault.seal_claim(sealer, item_id, claim),
-                        vault.seal_card(sealer, vault.card_context(item_id), card),
+                        issuance.seal_claim(sealer, item_id, claim),
+                        issuance.seal_card(sealer, issuance.card_context(item_id), card),
                         *(at, at),
                     )
                 )
@@ -60,7 +60,9 @@ def make_many(conninfo: str, sealer: Sealer, like: int, how_many: int) -> dict[i
         ).fetchall()
         with admin.cursor().copy(STOCK) as copy:
             for [row_id] in ids:
-                own = vault.seal_card(sealer, vault.stock_context(row_id), GiftCard(code=code_of(row_id)))
+                own = issuance.seal_card(
+                    sealer, issuance.stock_context(row_id), GiftCard(code=code_of(row_id))
+                )
                 copy.write_row((row_id, "live", brand, cents, own, "cards.csv", at))
     return claims
 

@@ -8,17 +8,18 @@ from typing import Any
 import sqlalchemy as sa
 from mail_house import MailHouse
 
-from quillpost.adapters.http.guard import OutboundGuard
-from quillpost.adapters.http.poster import WebhookPoster
-from quillpost.adapters.notify.console import ConsoleNotifier
-from quillpost.adapters.notify.smtp import MailServer, SmtpNotifier
-from quillpost.adapters.notify.twilio import TextService, TwilioNotifier
-from quillpost.database.event_tables import notices
-from quillpost.notices import outbox, scan_digest
-from quillpost.notices.courier import Courier
-from quillpost.notices.rules import Channel
-from quillpost.parts import Parts
-from quillpost.ports.messages import Notifier
+from quillpost.app.container import Parts
+from quillpost.core import outbox
+from quillpost.core.database.tables.notifications import notices
+from quillpost.core.outbox import Channel
+from quillpost.integrations.email.console import ConsoleNotifier
+from quillpost.integrations.email.smtp import MailServer, SmtpNotifier
+from quillpost.integrations.http.client import WebhookPoster
+from quillpost.integrations.http.guard import OutboundGuard
+from quillpost.integrations.sms.twilio import TextService, TwilioNotifier
+from quillpost.notifications import digests
+from quillpost.notifications.ports import Notifier
+from quillpost.notifications.sender import Courier
 
 WINDOW = timedelta(minutes=15)
 DANA, PHONE = "dana@example.com", "+15125550100@sms"
@@ -26,7 +27,7 @@ DANA, PHONE = "dana@example.com", "+15125550100@sms"
 
 def gather(parts: Parts, window: timedelta = WINDOW) -> int:
     with parts.db.work() as tx:
-        return scan_digest.gather(tx, window=window, zone=UTC, now=parts.clock())
+        return digests.gather(tx, window=window, zone=UTC, now=parts.clock())
 
 
 def told(parts: Parts) -> list[sa.Row[Any]]:

@@ -8,21 +8,24 @@ from uuid import UUID, uuid4
 
 import sqlalchemy as sa
 
-from quillpost.accounts.rules import Caller
+from quillpost.accounts.models import Caller
 from quillpost.accounts.service import tenant
-from quillpost.database.event_tables import deliveries, webhook_lanes
-from quillpost.parts import Parts
-from quillpost.webhooks import fanning, lanes, outcomes, service, store, telling
-from quillpost.webhooks.outcomes import Outcome
-from quillpost.webhooks.telling import START, Ask, Due, Unspeakable
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.notifications import deliveries, webhook_lanes
+from quillpost.notifications.webhooks import fan_out as fanning
+from quillpost.notifications.webhooks import leases, outcomes, payloads
+from quillpost.notifications.webhooks import queries as webhook_queries
+from quillpost.notifications.webhooks import service as webhook_service
+from quillpost.notifications.webhooks.outcomes import Outcome
+from quillpost.notifications.webhooks.payloads import START, Ask, Due, Unspeakable
 
 LEASE = timedelta(seconds=60)
 
 
-def subscribe(parts: Parts, who: Caller, **how: Any) -> store.Webhook:
+def subscribe(parts: Parts, who: Caller, **how: Any) -> webhook_queries.Webhook:
     wanted = {"url": "https://example.com/hook", "type": "*"} | how
     with parts.db.transaction(tenant(who)) as tx:
-        return service.subscribe(tx, who, parts.sealer, now=parts.clock(), **wanted)[0]
+        return webhook_service.subscribe(tx, who, parts.sealer, now=parts.clock(), **wanted)[0]
 
 
 def fan_out(parts: Parts, most: int = 1_000) -> int:
@@ -36,21 +39,21 @@ class Hand:
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
         self.id = uuid4()
-        self.lanes: dict[int, lanes.Held] = {}
+        self.lanes: dict[int, leases.Held] = {}
         self.taken: set[int] = set()
 
     def lease(self, most: int = 100) -> list[int]:
         """The subscriptions whose lanes it got."""
         now = self.parts.clock()
         with self.parts.db.work() as tx:
-            leased = lanes.lease(tx, self.id, most=most, until=now + LEASE, now=now)
+            leased = leases.lease(tx, self.id, most=most, until=now + LEASE, now=now)
         self.lanes |= {held.webhook_id: held for held in leased}
         return [held.webhook_id for held in leased]
 
     def read(self, most: int = 100, settled: Collection[Due] = ()) -> list[Due | Unspeakable]:
         asks = [Ask(held, START, most) for held in self.lanes.values() if held.is_open]
         with self.parts.db.work() as tx:
-            reading = telling.read(
+            reading = payloads.read(
                 tx,
                 asks if not settled else [],
                 settled=[(self.lanes[due.webhook_id], due.stream) for due in settled],
@@ -71,14 +74,14 @@ class Hand:
         """Which of the lanes, or of all, are left: they were as they had been seen."""
         seen = {hook: self.lanes[hook].woken for hook in (self.lanes if hooks is None else hooks)}
         with self.parts.db.work() as tx:
-            left = lanes.leave(tx, self.id, seen, now=self.parts.clock())
+            left = leases.leave(tx, self.id, seen, now=self.parts.clock())
         self.lanes = {hook: held for hook, held in self.lanes.items() if hook not in left}
         return left
 
     def look(self) -> set[int]:
         """The lanes that are still in it."""
         with self.parts.db.work() as tx:
-            self.lanes = {held.webhook_id: held for held in lanes.look(tx, self.id, list(self.lanes))}
+            self.lanes = {held.webhook_id: held for held in leases.look(tx, self.id, list(self.lanes))}
         return set(self.lanes)
 
 
@@ -106,7 +109,7 @@ def settle(parts: Parts, dues: Sequence[Due], status: str = "delivered", **how: 
         theirs = [due for due in dues if _HOLDERS[due.id] is hand]
         hand.record(*(Outcome(due, status, **answered) for due in theirs))
         with parts.db.work() as tx:
-            lanes.hand_back(tx, hand.id, list(hand.lanes), now=parts.clock())
+            leases.hand_back(tx, hand.id, list(hand.lanes), now=parts.clock())
 
 
 def said(due: Due) -> dict[str, Any]:
@@ -114,7 +117,7 @@ def said(due: Due) -> dict[str, Any]:
     return dict(json.loads(due.words)["data"])
 
 
-def addressed(parts: Parts, hook: store.Webhook) -> list[str]:
+def addressed(parts: Parts, hook: webhook_queries.Webhook) -> list[str]:
     """The types of the events that the subscription is to be told, in their order."""
     with parts.db.work() as tx:
         found = tx.execute(
@@ -130,7 +133,7 @@ def set_columns(parts: Parts, table: sa.Table, row_id: int, **values: object) ->
         tx.execute(sa.update(table).where(table.c.id == row_id).values(**values))
 
 
-def delivery_rows(parts: Parts, hook: store.Webhook) -> list[sa.Row[Any]]:
+def delivery_rows(parts: Parts, hook: webhook_queries.Webhook) -> list[sa.Row[Any]]:
     with parts.db.work() as tx:
         found = sa.select(deliveries).where(deliveries.c.webhook_id == hook.id).order_by(deliveries.c.id)
         return list(tx.execute(found).all())
@@ -143,22 +146,22 @@ def is_somebody_waiting(parts: Parts) -> bool:
         return bool(tx.execute(sa.text(waiting)).scalar_one() > 0)
 
 
-def lane_row(parts: Parts, hook: store.Webhook) -> sa.Row[Any]:
+def lane_row(parts: Parts, hook: webhook_queries.Webhook) -> sa.Row[Any]:
     with parts.db.work() as tx:
         return tx.execute(sa.select(webhook_lanes).where(webhook_lanes.c.webhook_id == hook.id)).one()
 
 
-def waking(parts: Parts, hook: store.Webhook) -> tuple[datetime | None, int]:
+def waking(parts: Parts, hook: webhook_queries.Webhook) -> tuple[datetime | None, int]:
     """When somebody is to look at the lane, and how often it was woken."""
     row = lane_row(parts, hook)
     return row.due_at, row.woken
 
 
-def health(parts: Parts, hook: store.Webhook) -> lanes.Health:
+def health(parts: Parts, hook: webhook_queries.Webhook) -> leases.Health:
     row = lane_row(parts, hook)
-    return lanes.Health(row.failures, row.troubled_since, row.resting_until)
+    return leases.Health(row.failures, row.troubled_since, row.resting_until)
 
 
-def holder(parts: Parts, hook: store.Webhook) -> tuple[UUID | None, datetime | None]:
+def holder(parts: Parts, hook: webhook_queries.Webhook) -> tuple[UUID | None, datetime | None]:
     row = lane_row(parts, hook)
     return row.leased_by, row.leased_until

@@ -11,12 +11,11 @@ from typing import Any
 from print_house import SECRET, PrintHouse
 from sftp_house import PASSWORD, USER, SftpHouse
 
-from quillpost.adapters.files.objects import folder_store
-from quillpost.adapters.places.local import LocalPlace
-from quillpost.adapters.printing.folder import FolderPartner
-from quillpost.adapters.printing.hot_folder import HotFolder
-from quillpost.adapters.printing.http import HttpPartner
-from quillpost.ports.printing import PrintJob, PrintPartner
+from quillpost.fulfillment.ports import PrintJob, PrintPartner
+from quillpost.integrations.folders.local import LocalPlace
+from quillpost.integrations.printing.folder import FolderPartner, HotFolder
+from quillpost.integrations.printing.http import HttpPartner
+from quillpost.integrations.storage.objects import folder_store
 
 REFERENCE = "batch-000007"
 FILES = {

@@ -8,18 +8,17 @@ import sqlalchemy as sa
 
 from makers import person
 from quillpost.accounts import service as accounts
-from quillpost.accounts.rules import Caller
-from quillpost.audience.rules import examine
-from quillpost.composition.content import ReturnAddress, Sender
-from quillpost.database import Tx
-from quillpost.database.tables import facts, items, ledger_moves, orders
-from quillpost.orders import service
-from quillpost.orders.pieces import POSTCARD
-from quillpost.orders.records import Order
+from quillpost.accounts.models import Caller
+from quillpost.app.container import Parts
+from quillpost.core.database import Tx
+from quillpost.core.database.tables.base import facts, items, ledger_moves, orders
+from quillpost.orders import create
+from quillpost.orders.items import Piece, swap_status
+from quillpost.orders.models import Order, Wish
+from quillpost.orders.products import POSTCARD
 from quillpost.orders.rules import OrderStatus
-from quillpost.orders.store import Piece, swap_status
-from quillpost.orders.wish import Wish
-from quillpost.parts import Parts
+from quillpost.recipients.rules import examine
+from quillpost.rendering.models import ReturnAddress, Sender
 
 REVIEW = timedelta(seconds=10)
 CENTS = 109
@@ -55,7 +54,7 @@ def place(
         "font_size": "medium",
     } | wish
     pieces = [Piece(someone, 0 if someone.refusal else cents) for someone in everyone]
-    ready = service.Prepared(
+    ready = create.Prepared(
         wish=Wish(**wanted),
         pieces=pieces,
         estimated=sum(not someone.refusal for someone in everyone),
@@ -67,7 +66,7 @@ def place(
     )
     due_at = max(parts.clock() + REVIEW, ready.wish.schedule_for or parts.clock())
     with parts.db.transaction(accounts.tenant(who)) as tx:
-        return service.place(tx, who, ready, due_at=due_at, needs_credit=needs_credit, now=parts.clock())
+        return create.place(tx, who, ready, due_at=due_at, needs_credit=needs_credit, now=parts.clock())
 
 
 def end_review(parts: Parts, order: Order) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psycopg
 
-from quillpost.database.embedded import EmbeddedPostgres
+from quillpost.core.database.embedded.server import EmbeddedPostgres
 
 QUICK = {"fsync": "off"}
 
@@ -18,8 +18,8 @@ PREPARE = """
 import os, pwd, sys
 from pathlib import Path
 import psycopg
-from quillpost.database.embedded import EmbeddedPostgres
-from quillpost.kit.errors import NotReady
+from quillpost.core.database.embedded.server import EmbeddedPostgres
+from quillpost.core.errors import NotReady
 home, bin_folder = Path(sys.argv[1]), Path(sys.argv[2]) if sys.argv[2:] else None
 server = EmbeddedPostgres(home, bin_folder=bin_folder, settings={"fsync": "off"})
 """

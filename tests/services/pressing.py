@@ -7,13 +7,13 @@ import sqlalchemy as sa
 from placing import REVIEW, place
 
 from makers import Clock
-from quillpost.accounts.rules import Caller
-from quillpost.database import Tx
-from quillpost.database.press_tables import batches, prints
-from quillpost.database.tables import items
-from quillpost.fulfilment import pooling, production, review
-from quillpost.orders.records import Order
-from quillpost.parts import Parts
+from quillpost.accounts.models import Caller
+from quillpost.app.container import Parts
+from quillpost.core.database import Tx
+from quillpost.core.database.tables.base import items
+from quillpost.core.database.tables.print_room import batches, prints
+from quillpost.fulfillment import batching, production, review
+from quillpost.orders.models import Order
 
 READY = {
     "base_url": "https://mail.example.com",
@@ -73,4 +73,4 @@ def print_rows(tx: Tx, order: Order) -> list[sa.Row[Any]]:
 def pool(parts: Parts, tx: Tx, *several: Order, mode: str = "test", **how: Any) -> list[int]:
     """Pool these orders as they stand; the new batches."""
     ids = [order.id for order in several]
-    return pooling.pool_orders(tx, parts.press.stocks, parts.worlds[mode], ids, now=parts.clock(), **how)
+    return batching.pool_orders(tx, parts.press.stocks, parts.worlds[mode], ids, now=parts.clock(), **how)

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
 
-from quillpost.parts import Parts
-from quillpost.ports.messages import PostOutcome
-from quillpost.webhooks.pump import Pump
+from quillpost.app.container import Parts
+from quillpost.notifications.ports import PostOutcome
+from quillpost.notifications.webhooks.dispatcher import Pump
 
 Answer = Callable[[str], Awaitable[PostOutcome]]
 

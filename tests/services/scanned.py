@@ -12,15 +12,15 @@ from waiting import wait_until
 
 from direct import TestClient
 from makers import people
-from quillpost.accounts.rules import Caller
-from quillpost.database import Tx, driver
-from quillpost.database.event_tables import visit_inbox, visits
-from quillpost.database.tables import items, mailing_lists
-from quillpost.orders.records import Order
-from quillpost.parts import Parts
-from quillpost.scans import counting
-from quillpost.scans.rules import Kind
-from quillpost.scans.store import Coming, keep
+from quillpost.accounts.models import Caller
+from quillpost.app.container import Parts
+from quillpost.core.database import Tx, driver
+from quillpost.core.database.tables.base import items, mailing_lists
+from quillpost.core.database.tables.notifications import visit_inbox, visits
+from quillpost.fulfillment.qr_scans import tasks as scan_tasks
+from quillpost.fulfillment.qr_scans.queries import Coming, keep
+from quillpost.fulfillment.qr_scans.rules import Kind
+from quillpost.orders.models import Order
 
 PHONE = (
     "Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) "
@@ -69,7 +69,7 @@ def come(parts: Parts, *item_ids: int, kind: Kind = "person") -> None:
 
 def count(parts: Parts, *, most: int = 1_000) -> int:
     with parts.db.work() as tx:
-        return counting.count(tx, parts.sealer, parts.clock, most=most)
+        return scan_tasks.count(tx, parts.sealer, parts.clock, most=most)
 
 
 def inbox(parts: Parts) -> list[sa.Row[Any]]:

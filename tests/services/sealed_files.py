@@ -2,8 +2,8 @@
 
 import sqlalchemy as sa
 
-from quillpost.fulfilment.batch_store import BatchStore
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.fulfillment.files import BatchStore
 
 
 def sealed_file(parts: Parts) -> int:

@@ -9,8 +9,8 @@ from typing import Any, Self
 
 import asyncssh
 
-from quillpost.adapters.places.sftp import SftpPlace
-from quillpost.adapters.places.sftp_keys import SftpKeys
+from quillpost.integrations.folders.models import SftpKeys
+from quillpost.integrations.folders.sftp import SftpPlace
 
 USER, PASSWORD = "press", "ink and paper"
 

@@ -8,11 +8,11 @@ from uuid import uuid4
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY, BYTEA, JSONB, UUID
 
-from quillpost.database import Tx
-from quillpost.database.event_tables import visits  # noqa: F401
-from quillpost.database.giftcard_tables import giftcards  # noqa: F401
-from quillpost.database.lead_tables import lead_purchases
-from quillpost.database.people_tables import people  # noqa: F401
+from quillpost.core.database import Tx
+from quillpost.core.database.tables.giftcards import giftcards  # noqa: F401
+from quillpost.core.database.tables.leads import lead_purchases
+from quillpost.core.database.tables.notifications import visits  # noqa: F401
+from quillpost.core.database.tables.users import people  # noqa: F401
 
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
 

@@ -8,9 +8,9 @@ import sqlalchemy as sa
 from placing import open_account
 from tenant_rows import insert_least
 
-from quillpost.database import Tenant, Tx, bulk
-from quillpost.database.tables import mailing_lists, recipients
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.core.database import Tenant, Tx, bulk
+from quillpost.core.database.tables.base import mailing_lists, recipients
 
 MOMENT = datetime(2026, 5, 4, 12, 0, 0, 123456, tzinfo=UTC)
 COLUMNS = (

@@ -25,15 +25,15 @@ from gifted import card_row, move, pieces_of, send_gifts
 from pressing import booked
 
 from makers import Account, Clock, people
-from quillpost.database.giftcard_tables import giftcard_stock
-from quillpost.database.press_tables import prints
-from quillpost.database.tables import items, orders
-from quillpost.fulfilment import gifts, production
-from quillpost.giftcards.giving_back import Returns
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import items, orders
+from quillpost.core.database.tables.giftcards import giftcard_stock
+from quillpost.core.database.tables.print_room import prints
+from quillpost.fulfillment import giftcards, production
+from quillpost.orders.giftcards.invalidation import NEVER_ISSUED
+from quillpost.orders.giftcards.ports import CardAsked, IssuerDown, NoCard
+from quillpost.orders.giftcards.returns import Returns
 from quillpost.orders.rules import ItemStatus
-from quillpost.orders.taking_back import NEVER_ISSUED
-from quillpost.parts import Parts
-from quillpost.ports.giftcards import CardAsked, IssuerDown, NoCard
 
 # At the press
 
@@ -117,7 +117,7 @@ def test_a_piece_whose_card_is_refused_for_good_fails_and_costs_nothing(
     with parts.db.work() as tx:
         pieces = tx.execute(sa.select(items).order_by(items.c.id)).all()
         assert [(row.status, row.failure) for row in pieces] == [
-            ("Failed", gifts.REFUSED),
+            ("Failed", giftcards.REFUSED),
             ("Processing", None),
         ]
         assert_books_agree(tx)

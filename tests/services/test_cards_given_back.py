@@ -23,12 +23,12 @@ from gifted import card_row, move, pieces_of, send_gifts
 from structlog.testing import capture_logs
 
 from makers import Account, Clock, people
-from quillpost.database.giftcard_tables import giftcards
-from quillpost.fulfilment import production
-from quillpost.giftcards.giving_back import MOST_FAILURES, Returns
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.giftcards import giftcards
+from quillpost.fulfillment import production
+from quillpost.orders.giftcards.ports import CardAsked, IssuerDown, NoCard
+from quillpost.orders.giftcards.returns import MOST_FAILURES, Returns
 from quillpost.orders.rules import ItemStatus
-from quillpost.parts import Parts
-from quillpost.ports.giftcards import CardAsked, IssuerDown, NoCard
 
 
 def test_a_card_that_comes_too_late_is_void_and_goes_back(parts: Parts, clock: Clock, owner: Account) -> None:

@@ -11,16 +11,13 @@ from pathlib import Path
 import pytest
 from sftp_house import SftpHouse
 
-from quillpost.adapters.carrier import drop_folder
-from quillpost.adapters.carrier.drop_folder import DropFolder
-from quillpost.adapters.carrier.inbox import AT_ONCE, Inbox
-from quillpost.adapters.carrier.journeys import Chances
-from quillpost.adapters.carrier.sandbox import MAILBOX, Mailbox, SandboxCarrier
-from quillpost.adapters.carrier.several import SeveralFeeds
-from quillpost.adapters.files.objects import folder_store
-from quillpost.adapters.places.local import LocalPlace
-from quillpost.ports.carriers import CarrierDown, CarrierFeed, FileBarred, SetAside, TooMuch
-from quillpost.ports.files import FileMissing, FileStore
+from quillpost.core.ports import FileMissing, FileStore
+from quillpost.fulfillment.tracking.ports import CarrierDown, CarrierFeed, FileBarred, SetAside, TooMuch
+from quillpost.integrations.carriers import folder as drop_folder
+from quillpost.integrations.carriers.folder import AT_ONCE, DropFolder, Inbox, SeveralFeeds
+from quillpost.integrations.carriers.sandbox import MAILBOX, Chances, Mailbox, SandboxCarrier
+from quillpost.integrations.folders.local import LocalPlace
+from quillpost.integrations.storage.objects import folder_store
 
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
 JOURNEY = timedelta(seconds=100)

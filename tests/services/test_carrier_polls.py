@@ -10,12 +10,13 @@ import sqlalchemy as sa
 from placing import open_account
 from travelling import JOURNEY, codes, journey, kept, mailed, statuses, told
 
-from quillpost.accounts.rules import Caller
-from quillpost.parts import Parts
-from quillpost.ports.carriers import CarrierDown, CarrierReport, FileBarred, SetAside
-from quillpost.ports.files import FileMissing
-from quillpost.tracking import service, store
-from quillpost.tracking.rules import Scan
+from quillpost.accounts.models import Caller
+from quillpost.app.container import Parts
+from quillpost.core.ports import FileMissing
+from quillpost.fulfillment.tracking import queries as tracking_queries
+from quillpost.fulfillment.tracking import service as tracking_service
+from quillpost.fulfillment.tracking.ports import CarrierDown, CarrierReport, FileBarred, SetAside
+from quillpost.fulfillment.tracking.rules import Scan
 
 TOLD = ["Processing", "Printed", "In Transit", "In Local Area", "Processed for Delivery", "Delivered"]
 
@@ -58,7 +59,7 @@ class Feed:
 def poll(parts: Parts, feed: Feed) -> None:
     """Once the journey of what was mailed is over."""
     now = parts.clock() + timedelta(days=len(JOURNEY))
-    service.poll(parts.db, {"test": replace(parts.worlds["test"], carrier=feed)}, now=now)
+    tracking_service.poll(parts.db, {"test": replace(parts.worlds["test"], carrier=feed)}, now=now)
 
 
 def in_a_file(scans: Sequence[Scan]) -> bytes:
@@ -93,12 +94,12 @@ def test_a_file_that_the_database_refuses_keeps_nobody_from_the_others(
 ) -> None:
     order = mailed(parts, owner)
     good = in_a_file(journey(parts, *codes(parts, order)))
-    line = store._line
+    line = tracking_queries._line
 
     def odd(kept: tuple[bytes, Scan]) -> str:
         return line(kept).replace("2026-", "soon-") if kept[1].phase == "99z" else line(kept)
 
-    monkeypatch.setattr(store, "_line", odd)
+    monkeypatch.setattr(tracking_queries, "_line", odd)
     bad = {"imb": "00310555555000000001", "scanDatetime": "2026-05-04T12:00:00Z", "mailPhase": "99z"}
     feed = Feed({"a.json": json.dumps([bad]).encode(), "b.json": good})
     poll(parts, feed)
@@ -167,5 +168,5 @@ def test_a_feed_that_is_down_keeps_nobody_from_the_other_world(
         "live": replace(parts.worlds["live"], carrier=down),
         "test": replace(parts.worlds["test"], carrier=good),
     }
-    service.poll(parts.db, worlds, now=parts.clock() + timedelta(days=len(JOURNEY)))
+    tracking_service.poll(parts.db, worlds, now=parts.clock() + timedelta(days=len(JOURNEY)))
     assert statuses(parts, order) == ["Delivered"]

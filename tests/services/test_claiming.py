@@ -12,18 +12,20 @@ from signed_in import make_person
 from waiting import wait_until
 
 from makers import Account, Clock, people
-from quillpost.database import Tx
-from quillpost.database.event_tables import notices
-from quillpost.database.giftcard_tables import giftcards
-from quillpost.database.tables import ledger_moves
-from quillpost.giftcards import claiming, vault, voiding
-from quillpost.giftcards.claiming import REPORTS, Held, Reported, Shown, State
-from quillpost.kit.sealing import SealBroken
-from quillpost.notices import gift_reports, outbox, refusals
-from quillpost.notices.composing import compose
-from quillpost.notices.refusals import Reader
-from quillpost.parts import Parts
-from quillpost.ports.giftcards import GiftCard
+from quillpost.app.container import Parts
+from quillpost.core import outbox
+from quillpost.core.database import Tx
+from quillpost.core.database.tables.base import ledger_moves
+from quillpost.core.database.tables.giftcards import giftcards
+from quillpost.core.database.tables.notifications import notices
+from quillpost.core.encryption import SealBroken
+from quillpost.notifications import emails, unsubscribe
+from quillpost.notifications.service import compose
+from quillpost.notifications.unsubscribe import Reader
+from quillpost.orders.giftcards import claims as claiming
+from quillpost.orders.giftcards import issuance, returns
+from quillpost.orders.giftcards.claims import REPORTS, Held, Reported, Shown, State
+from quillpost.orders.giftcards.ports import GiftCard
 
 SHOP = "https://shop.example/thanks"
 NEVER_TOLD = "2" * 26
@@ -54,13 +56,13 @@ def report(parts: Parts, claim: str, said: str = "lost") -> Reported:
         found = claiming.report(tx, claim, said, now=parts.clock())
         assert found is not None
         if found.is_news:
-            gift_reports.tell(tx, found.held, now=parts.clock())
+            emails.tell(tx, found.held, now=parts.clock())
     return found
 
 
 def void(parts: Parts, item_id: int) -> int:
     with parts.db.work() as tx:
-        return voiding.void(tx, [item_id], why="Lost", now=parts.clock())
+        return returns.void(tx, [item_id], why="Lost", now=parts.clock())
 
 
 def one_piece(parts: Parts, sender: Account, **changes: Any) -> tuple[int, str]:
@@ -71,7 +73,7 @@ def one_piece(parts: Parts, sender: Account, **changes: Any) -> tuple[int, str]:
 
 def true_card(parts: Parts, item_id: int) -> GiftCard:
     sealed = bytes(card_row(parts, item_id).card_sealed)
-    return vault.open_card(parts.sealer, vault.card_context(item_id), sealed)
+    return issuance.open_card(parts.sealer, issuance.card_context(item_id), sealed)
 
 
 def letters(parts: Parts) -> list[Any]:
@@ -183,7 +185,7 @@ def test_a_claim_waits_for_a_void_and_then_shows_nothing(parts: Parts, owner: Ac
     piece, claim = one_piece(parts, owner)
     with ThreadPoolExecutor(1) as thread:
         with parts.db.work() as tx:
-            assert voiding.void(tx, [piece], why="Lost", now=parts.clock()) == 1
+            assert returns.void(tx, [piece], why="Lost", now=parts.clock()) == 1
             late = thread.submit(have_shown, parts, claim)
             wait_until(lambda: is_someone_waiting(tx))
         assert (late.result().card, late.result().held.state) == (None, State.VOID)
@@ -247,7 +249,7 @@ def test_those_who_look_after_the_order_hear_of_a_report_once(
     make_person(parts, stranger.id, "nosy@example.com")
     told = ["Boss@example.com", "desk@example.com", "+15125550100@sms", "enough@example.com"]
     with parts.db.work() as tx:
-        refusals.refuse(tx, Reader(owner.id, "enough@example.com"), now=parts.clock())
+        unsubscribe.refuse(tx, Reader(owner.id, "enough@example.com"), now=parts.clock())
     piece, claim = one_piece(parts, owner, notification_emails=told)
     order_id = card_row(parts, piece).order_id
     for _ in range(2):

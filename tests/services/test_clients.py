@@ -6,16 +6,15 @@ from oauth_app import ACTOR, BACK, connect, register_client
 
 from direct import TestClient
 from makers import Account
-from quillpost.accounts import clients
-from quillpost.accounts.audit import Actor, read_log
-from quillpost.accounts.audit_words import told
-from quillpost.accounts.clients import Registration
-from quillpost.accounts.redirect_addresses import fault_of
-from quillpost.database import Tenant
-from quillpost.database.people_tables import oauth_clients
-from quillpost.kit.errors import Invalid, NotFound, Refused
-from quillpost.kit.tokens import digest, is_of_kind, mint
-from quillpost.parts import Parts
+from quillpost.accounts.audit.labels import told
+from quillpost.accounts.audit.service import Actor, read_log
+from quillpost.accounts.oauth import clients
+from quillpost.accounts.oauth.clients import Registration, fault_of
+from quillpost.app.container import Parts
+from quillpost.core.database import Tenant
+from quillpost.core.database.tables.users import oauth_clients
+from quillpost.core.errors import Invalid, NotFound, Refused
+from quillpost.core.tokens import digest, is_of_kind, mint
 
 
 @pytest.mark.parametrize(

@@ -20,15 +20,18 @@ from gifted import card_row, issued, move, pieces_of, send_gifts
 from waiting import wait_until
 
 from makers import Account, Clock, people
-from quillpost.database import Tx
-from quillpost.database.giftcard_tables import giftcard_stock, giftcards
-from quillpost.database.tables import items
-from quillpost.fulfilment import drawing, gift_stock, print_room, production, store
-from quillpost.kit.errors import Unavailable
+from quillpost.app.container import Parts
+from quillpost.core.database import Tx
+from quillpost.core.database.tables.base import items
+from quillpost.core.database.tables.giftcards import giftcard_stock, giftcards
+from quillpost.core.errors import Unavailable
+from quillpost.fulfillment import drawing, production
+from quillpost.fulfillment import giftcard_stock as gift_stock
+from quillpost.fulfillment import queries as fulfillment_queries
+from quillpost.fulfillment.ports import PrintProgress
+from quillpost.fulfillment.print_room import service as print_room_service
 from quillpost.orders.rules import ItemStatus
-from quillpost.parts import Parts
-from quillpost.ports.printing import PrintProgress
-from quillpost.privacy import forgetting
+from quillpost.privacy import retention
 
 
 def set_claim(parts: Parts, item_id: int, sealed: bytes) -> None:
@@ -71,7 +74,7 @@ def test_a_gift_is_never_drawn_without_its_claim(parts: Parts, clock: Clock, own
     assert trouble is not None
     assert claims_on_paper(parts, batch).keys() == {good}
     with parts.db.work() as tx:
-        contents = drawing.read_contents(tx, store.read_batch(tx, batch + 1))
+        contents = drawing.read_contents(tx, fulfillment_queries.read_batch(tx, batch + 1))
     with pytest.raises(Unavailable, match=f"Item {bare} has no claim"):
         drawing.draw(parts.press, contents, indicia=[], qr_base="https://x.example", opt_out=None)
 
@@ -119,14 +122,14 @@ def test_a_claim_is_not_forgotten_while_it_is_printed_again(
 
     def meanwhile(_tx: Tx) -> None:
         forgetting_is.append(
-            thread.submit(forgetting.forget_old, parts.db, parts.retention, now=parts.clock())
+            thread.submit(retention.forget_old, parts.db, parts.retention, now=parts.clock())
         )
         wait_until(lambda: is_anyone_waiting(parts) or forgetting_is[0].done())
         assert not forgetting_is[0].done()
 
     with ThreadPoolExecutor(1) as thread:
         world = parts.press.worlds["test"]
-        again = print_room.reprint(
+        again = print_room_service.reprint(
             parts.db, world, batch, positions=[1], reason="Torn", noted=meanwhile, now=parts.clock()
         )
         forgetting_is[0].result()
@@ -141,11 +144,11 @@ def test_whoever_tells_of_a_batch_tells_no_claim(parts: Parts, clock: Clock, own
     production.compose(parts.press, batch, now=parts.clock())
     production.hand_over(parts.press, batch, now=parts.clock())
     claim = claims_on_paper(parts, batch)[piece]
-    print_room.take_progress(
+    print_room_service.take_progress(
         parts.db, batch, PrintProgress(spoiled={piece: f"{claim} is torn"}), now=parts.clock()
     )
     with parts.db.work() as tx:
-        store.note_trouble(tx, batch, f"Who is {claim}?", now=parts.clock())
+        fulfillment_queries.note_trouble(tx, batch, f"Who is {claim}?", now=parts.clock())
         failure = tx.execute(sa.select(items.c.failure)).scalar_one()
     assert failure == "[hidden] is torn"
     assert [trouble for _, _, trouble in batches_of(parts)] == ["Who is [hidden]?"]

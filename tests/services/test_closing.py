@@ -10,12 +10,12 @@ from placing import fact_rows, item_rows, open_account, order_row, place
 from travelling import codes, ingest, mail, mailed, scan, statuses, told
 
 from makers import Clock, people, person
-from quillpost.accounts.rules import Caller
-from quillpost.database.press_tables import batches
-from quillpost.orders.records import Order
-from quillpost.parts import Parts
-from quillpost.ports.worlds import World
-from quillpost.tracking import closing
+from quillpost.accounts.models import Caller
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.print_room import batches
+from quillpost.fulfillment.environments import World
+from quillpost.fulfillment.tracking import tasks as tracking_tasks
+from quillpost.orders.models import Order
 
 NEVER: dict[str, Any] = {"infer_after": None, "infer_unseen_after": None}
 AFTER_SORTING = NEVER | {"infer_after": timedelta(days=3)}
@@ -32,7 +32,7 @@ def world(parts: Parts, **changes: Any) -> World:
 
 
 def close(parts: Parts, **changes: Any) -> None:
-    closing.close(parts.db, {"test": world(parts, **changes)}, now=parts.clock())
+    tracking_tasks.close(parts.db, {"test": world(parts, **changes)}, now=parts.clock())
 
 
 def seen(parts: Parts, order: Order, *phases: str) -> None:
@@ -192,7 +192,7 @@ def test_a_batch_is_settled_once_nothing_of_it_is_on_its_way(
     clock.advance(days=2)
     close(parts)
     assert settled(parts) == [True, False]
-    clock.advance(days=closing.LONGEST.days)
+    clock.advance(days=tracking_tasks.LONGEST.days)
     close(parts)
     assert settled(parts) == [True, True]
     assert statuses(parts, waiting) == ["Printed"]
@@ -202,11 +202,15 @@ def test_a_batch_is_settled_once_nothing_of_it_is_on_its_way(
     ("days", "how", "looked"),
     [
         (2, AFTER_SORTING | {"infer_unseen_after": timedelta(days=20)}, []),
-        (4, AFTER_SORTING | {"infer_unseen_after": timedelta(days=20)}, [closing.SORTED]),
-        (21, AFTER_SORTING | {"infer_unseen_after": timedelta(days=20)}, [closing.SORTED, closing.UNSEEN]),
-        (21, AFTER_SILENCE, [closing.UNSEEN]),
+        (4, AFTER_SORTING | {"infer_unseen_after": timedelta(days=20)}, [tracking_tasks.SORTED]),
+        (
+            21,
+            AFTER_SORTING | {"infer_unseen_after": timedelta(days=20)},
+            [tracking_tasks.SORTED, tracking_tasks.UNSEEN],
+        ),
+        (21, AFTER_SILENCE, [tracking_tasks.UNSEEN]),
         (29, NEVER, []),
-        (31, NEVER, [closing.REROUTED]),
+        (31, NEVER, [tracking_tasks.REROUTED]),
     ],
 )
 def test_pieces_are_looked_at_only_by_what_can_be_due(
@@ -216,16 +220,16 @@ def test_pieces_are_looked_at_only_by_what_can_be_due(
     monkeypatch: pytest.MonkeyPatch,
     days: int,
     how: dict[str, Any],
-    looked: list[closing.Rule],
+    looked: list[tracking_tasks.Rule],
 ) -> None:
     mailed(parts, owner)
-    asked: list[closing.Rule] = []
+    asked: list[tracking_tasks.Rule] = []
 
-    def run(rule: closing.Rule, *_: object, **__: object) -> int:
+    def run(rule: tracking_tasks.Rule, *_: object, **__: object) -> int:
         asked.append(rule)
         return 0
 
-    monkeypatch.setattr(closing.Rule, "run", run)
+    monkeypatch.setattr(tracking_tasks.Rule, "run", run)
     clock.advance(days=days)
     close(parts, **how)
     assert asked == looked
@@ -236,13 +240,13 @@ def test_what_is_found_is_asked_again_when_nobody_else_can_move_it(
 ) -> None:
     order = mailed(parts, owner)
     clock.advance(days=21)
-    usual = closing.UNSEEN._ends.run
+    usual = tracking_tasks.UNSEEN._ends.run
 
     def after_a_scan(*args: Any, **more: Any) -> int:
         seen(parts, order, "1")
         return usual(*args, **more)
 
-    monkeypatch.setattr(closing.UNSEEN._ends, "run", after_a_scan)
+    monkeypatch.setattr(tracking_tasks.UNSEEN._ends, "run", after_a_scan)
     close(parts, **AFTER_SILENCE)
     assert statuses(parts, order) == ["In Transit"]
 
@@ -261,7 +265,7 @@ def test_what_went_abroad_is_neither_inferred_nor_waited_for(
 def test_many_batches_are_looked_through(
     parts: Parts, clock: Clock, owner: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(closing, "AT_ONCE", 2)
+    monkeypatch.setattr(tracking_tasks, "AT_ONCE", 2)
     several = [mailed(parts, owner) for _ in range(5)]
     clock.advance(days=21)
     close(parts, **AFTER_SILENCE)

@@ -11,17 +11,19 @@ from oauth_app import ACTOR, BACK, register_client
 from signed_in import make_person
 
 from makers import Account, Clock, make_sub_account
-from quillpost.accounts import app_tokens, clients, connections, service
-from quillpost.accounts.app_tokens import Code, Ended, Family, Pair
-from quillpost.accounts.audit import read_log
-from quillpost.accounts.audit_words import told
-from quillpost.accounts.clients import Client, Registration
-from quillpost.accounts.connections import Leave
-from quillpost.database import Tenant
-from quillpost.database.people_tables import memberships, oauth_codes, oauth_grants, refresh_tokens
-from quillpost.database.tables import sub_accounts, tokens
-from quillpost.kit.errors import NotFound, Unauthenticated
-from quillpost.parts import Parts
+from quillpost.accounts import service
+from quillpost.accounts.audit.labels import told
+from quillpost.accounts.audit.service import read_log
+from quillpost.accounts.oauth import apps, clients
+from quillpost.accounts.oauth import tokens as app_tokens
+from quillpost.accounts.oauth.apps import Leave
+from quillpost.accounts.oauth.clients import Client, Registration
+from quillpost.accounts.oauth.tokens import Code, Ended, Family, Pair
+from quillpost.app.container import Parts
+from quillpost.core.database import Tenant
+from quillpost.core.database.tables.base import sub_accounts, tokens
+from quillpost.core.database.tables.users import memberships, oauth_codes, oauth_grants, refresh_tokens
+from quillpost.core.errors import NotFound, Unauthenticated
 
 SOME = frozenset({"orders:read", "lists:read"})
 
@@ -77,7 +79,7 @@ def test_a_leave_is_a_connected_app_once_its_code_was_exchanged(
 ) -> None:
     code = read(parts, client, code_of(parts, client, leave))
     with parts.db.transaction(Tenant(owner.id)) as tx:
-        assert connections.list_connected(tx, owner.id, now=parts.clock()) == []
+        assert apps.list_connected(tx, owner.id, now=parts.clock()) == []
     assert isinstance(code, Code)
     clock.advance(seconds=5)
     with parts.db.work() as tx:
@@ -85,7 +87,7 @@ def test_a_leave_is_a_connected_app_once_its_code_was_exchanged(
     assert isinstance(pair, Pair)
     assert is_good(parts, pair.access_token)
     with parts.db.transaction(Tenant(owner.id)) as tx:
-        [app] = connections.list_connected(tx, owner.id, now=parts.clock())
+        [app] = apps.list_connected(tx, owner.id, now=parts.clock())
     assert (app.client_name, app.person, app.mode, app.sub_account_title) == (
         "Letterhead", "dana@example.com", "test", None,
     )  # fmt: skip
@@ -125,21 +127,21 @@ def test_an_owner_disconnects_an_app_from_one_moment_to_the_next(
     pair, another_device = connected(parts, client, leave), connected(parts, client, leave)
     other = connected(parts, client, replace(leave, mode="live"))
     with parts.db.transaction(Tenant(owner.id)) as tx:
-        newest, _, oldest = connections.list_connected(tx, owner.id, now=parts.clock())
-        connections.disconnect(tx, owner.id, oldest.grant_id, ACTOR, now=parts.clock())
+        newest, _, oldest = apps.list_connected(tx, owner.id, now=parts.clock())
+        apps.disconnect(tx, owner.id, oldest.grant_id, ACTOR, now=parts.clock())
     for gone in (pair, another_device):
         assert not is_good(parts, gone.access_token)
         assert family_of(parts, client, gone) is None
     assert is_good(parts, other.access_token)
     with parts.db.transaction(Tenant(owner.id)) as tx:
-        assert connections.list_connected(tx, owner.id, now=parts.clock())[0].grant_id == newest.grant_id
+        assert apps.list_connected(tx, owner.id, now=parts.clock())[0].grant_id == newest.grant_id
         noted = read_log(tx, owner.id)[0]
         assert (noted.act, noted.actor, noted.about["name"]) == (
             "app.disconnected", "owner@example.com", "Letterhead",
         )  # fmt: skip
         assert noted.about["connections"] == 2
         with pytest.raises(NotFound):
-            connections.disconnect(tx, owner.id, oldest.grant_id, ACTOR, now=parts.clock())
+            apps.disconnect(tx, owner.id, oldest.grant_id, ACTOR, now=parts.clock())
 
 
 def test_a_stranger_sees_and_ends_no_connection(
@@ -149,12 +151,12 @@ def test_a_stranger_sees_and_ends_no_connection(
     with parts.db.work() as tx:
         grant_id = tx.execute(sa.select(oauth_grants.c.id)).scalar_one()
     with parts.db.transaction(Tenant(stranger.id)) as tx:
-        assert connections.list_connected(tx, stranger.id, now=parts.clock()) == []
-        assert connections.list_connected(tx, owner.id, now=parts.clock()) == []
+        assert apps.list_connected(tx, stranger.id, now=parts.clock()) == []
+        assert apps.list_connected(tx, owner.id, now=parts.clock()) == []
         for account_id in (stranger.id, owner.id):
             with pytest.raises(NotFound):
-                connections.disconnect(tx, account_id, grant_id, ACTOR, now=parts.clock())
-        assert connections.end(tx, [grant_id], "person", now=parts.clock()) == 0
+                apps.disconnect(tx, account_id, grant_id, ACTOR, now=parts.clock())
+        assert apps.end(tx, [grant_id], "person", now=parts.clock()) == 0
     assert is_good(parts, pair.access_token)
 
 
@@ -166,7 +168,7 @@ def test_somebody_of_one_sub_account_sees_its_apps_alone(
     connected(parts, client, Leave(owner.id, branch, "test", leave.person_id, SOME))
     with parts.db.transaction(Tenant(owner.id, branch)) as tx:
         # Who is in the whole account is not theirs to see, so that those apps are not either.
-        seen = connections.list_connected(tx, owner.id, now=parts.clock())
+        seen = apps.list_connected(tx, owner.id, now=parts.clock())
         titles = [app.sub_account_title for app in seen]
     assert set(titles) <= {"North"}
 
@@ -178,8 +180,8 @@ def test_all_apps_of_somebody_who_leaves_end(
     other = make_person(parts, owner.id, "other@example.com")
     kept = connected(parts, client, Leave(owner.id, None, "test", other, SOME))
     with parts.db.work() as tx:
-        assert connections.end_of_person(tx, owner.id, leave.person_id, now=parts.clock()) == 1
-        assert connections.end_of_person(tx, owner.id, leave.person_id, now=parts.clock()) == 0
+        assert apps.end_of_person(tx, owner.id, leave.person_id, now=parts.clock()) == 1
+        assert apps.end_of_person(tx, owner.id, leave.person_id, now=parts.clock()) == 0
         why = tx.execute(sa.select(oauth_grants.c.ended_by).order_by(oauth_grants.c.id)).scalars().all()
     assert why == ["membership", None]
     assert not is_good(parts, pair.access_token)
@@ -261,7 +263,7 @@ def test_a_family_that_ends_while_it_is_refreshed_gets_no_more_tokens(
     family = family_of(parts, client, pair)
     assert isinstance(family, Family)
     with parts.db.transaction(Tenant(owner.id)) as tx:
-        connections.disconnect(tx, owner.id, family.grant_id, ACTOR, now=parts.clock())
+        apps.disconnect(tx, owner.id, family.grant_id, ACTOR, now=parts.clock())
     with parts.db.work() as tx:
         made = app_tokens.claim_refresh(
             tx, pair.refresh_token, family, client, scopes=SOME, now=parts.clock()
@@ -276,7 +278,7 @@ def test_an_app_that_let_its_tokens_run_out_is_listed_no_longer(
 ) -> None:
     def listed() -> int:
         with parts.db.transaction(Tenant(owner.id)) as tx:
-            return len(connections.list_connected(tx, owner.id, now=parts.clock()))
+            return len(apps.list_connected(tx, owner.id, now=parts.clock()))
 
     pair = connected(parts, client, leave)
     clock.advance(days=200)

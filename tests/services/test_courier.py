@@ -16,14 +16,15 @@ from placing import open_account
 from waiting import wait_until
 
 from makers import Clock
-from quillpost.accounts.rules import Caller
-from quillpost.database import Database
-from quillpost.database.event_tables import notices
-from quillpost.kit.logs import configure_logs
-from quillpost.notices import refusals, rules, upkeep
-from quillpost.notices.courier import AT_ONCE
-from quillpost.notices.refusals import Reader
-from quillpost.parts import Parts
+from quillpost.accounts.models import Caller
+from quillpost.app.container import Parts
+from quillpost.core import outbox
+from quillpost.core.database import Database
+from quillpost.core.database.tables.notifications import notices
+from quillpost.core.logging import configure_logs
+from quillpost.notifications import digests, unsubscribe
+from quillpost.notifications.sender import AT_ONCE
+from quillpost.notifications.unsubscribe import Reader
 
 CREATED = saying("HTTP/1.1 201 Created\nContent-Length: 2", b"{}")
 
@@ -82,7 +83,7 @@ def test_news_of_scans_can_be_refused_and_an_owners_notice_need_not(parts: Parts
     assert link in scans.part("plain")
     assert link in scans.part("html")
     token = link.removeprefix("https://mail.example.com/unsubscribe/")
-    assert refusals.reader_of(parts.sealer, token) == Reader(who.account_id, DANA)
+    assert unsubscribe.reader_of(parts.sealer, token) == Reader(who.account_id, DANA)
     assert owners.message["List-Unsubscribe"] is None
     assert "your address is that of the account Dana Whitfield." in owners.part("plain")
 
@@ -155,7 +156,7 @@ def test_one_that_is_refused_for_now_is_tried_again_until_it_is_given_up(
     post(parts, who.account_id)
     with MailHouse(answers={DANA: "450 4.2.1 Busy"}) as house:
         one = courier(parts, by_mail(house))
-        for attempts, wait in enumerate(rules.RETRY_AFTER, 1):
+        for attempts, wait in enumerate(outbox.RETRY_AFTER, 1):
             work_off(one)
             row = told(parts)[0]
             assert (row.status, row.attempts) == ("pending", attempts)
@@ -163,7 +164,7 @@ def test_one_that_is_refused_for_now_is_tried_again_until_it_is_given_up(
             clock.advance(seconds=(row.next_at - clock.now()).total_seconds())
         work_off(one)
     row = told(parts)[0]
-    assert (row.status, row.attempts) == ("failed", len(rules.RETRY_AFTER) + 1)
+    assert (row.status, row.attempts) == ("failed", len(outbox.RETRY_AFTER) + 1)
 
 
 def test_a_server_that_dies_in_the_middle_gets_the_same_mail_again(
@@ -341,10 +342,10 @@ def test_a_courier_outlives_a_database_that_is_away(parts: Parts) -> None:
 def test_what_could_not_be_sent_for_days_is_given_up(parts: Parts, who: Caller, clock: Clock) -> None:
     post(parts, who.account_id)
     clock.advance(days=2)
-    upkeep.forget_old(parts.db, now=clock.now())
+    digests.forget_old(parts.db, now=clock.now())
     assert statuses(parts) == ["pending"]
     clock.advance(days=2)
-    upkeep.forget_old(parts.db, now=clock.now())
+    digests.forget_old(parts.db, now=clock.now())
     row = told(parts)[0]
     assert (row.status, row.error) == ("failed", "It could not be sent for days.")
 
@@ -355,8 +356,8 @@ def test_notices_are_forgotten_after_a_month(parts: Parts, who: Caller, clock: C
         tx.execute(sa.update(notices).values(status="sent", next_at=None))
     clock.advance(days=29)
     post(parts, who.account_id, key="later")
-    upkeep.forget_old(parts.db, now=clock.now())
+    digests.forget_old(parts.db, now=clock.now())
     assert len(told(parts)) == 2
     clock.advance(days=2)
-    upkeep.forget_old(parts.db, now=clock.now())
+    digests.forget_old(parts.db, now=clock.now())
     assert [row.key for row in told(parts)] == ["later"]

@@ -10,16 +10,16 @@ from listing import add_people, make_branch, make_list, make_order
 from placing import CENTS, balances, open_account, order_row, place
 
 from makers import count_rows, people, person
-from quillpost.accounts.rules import Caller
+from quillpost.accounts.billing import credit
+from quillpost.accounts.models import Caller
 from quillpost.accounts.service import tenant
-from quillpost.database.counter_tables import account_credit, account_spending
-from quillpost.database.tables import accounts, facts, ledger_moves, orders
-from quillpost.kit.errors import Conflict, Refused, Unpaid
-from quillpost.orders import service
-from quillpost.orders.materialising import materialise
-from quillpost.orders.store import read_order
-from quillpost.parts import Parts
-from quillpost.pricing import credit
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import accounts, facts, ledger_moves, orders
+from quillpost.core.database.tables.counters import account_credit, account_spending
+from quillpost.core.errors import Conflict, Refused, Unpaid
+from quillpost.orders import create
+from quillpost.orders.items import read_order
+from quillpost.orders.materialization import materialise
 
 SENDERS = 8
 
@@ -112,7 +112,7 @@ def test_what_is_given_back_can_be_spent_again(parts: Parts, owner: Caller) -> N
     pay_in(parts, owner, CENTS)
     order = place(parts, owner, needs_credit=True)
     with parts.db.transaction(tenant(owner)) as tx:
-        service.cancel(tx, order.id, now=parts.clock())
+        create.cancel(tx, order.id, now=parts.clock())
     place(parts, owner, needs_credit=True)
 
 
@@ -180,7 +180,7 @@ def test_an_order_that_has_outgrown_the_credit_waits_and_says_why(parts: Parts, 
         assert books == {"credit": -4 * CENTS, "held": 4 * CENTS, "earned": 0}
     assert has(parts, owner) == in_the_ledger(parts, owner) == -CENTS
     with parts.db.transaction(tenant(owner)) as tx:
-        service.cancel(tx, order_id, now=parts.clock())
+        create.cancel(tx, order_id, now=parts.clock())
     assert has(parts, owner) == 3 * CENTS
 
 

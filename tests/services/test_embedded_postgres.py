@@ -14,10 +14,10 @@ import psycopg
 import pytest
 from postgres_home import PREPARE, QUICK, ask, make_home, parent_of_a_server, postmaster_of
 
-from quillpost.database.embedded import EmbeddedPostgres
-from quillpost.database.postgres_account import server_account
-from quillpost.database.postgres_binaries import find_binaries
-from quillpost.kit.errors import NotReady
+from quillpost.core.database.embedded.accounts import server_account
+from quillpost.core.database.embedded.binaries import find_binaries
+from quillpost.core.database.embedded.server import EmbeddedPostgres
+from quillpost.core.errors import NotReady
 
 pytestmark = pytest.mark.costly
 

@@ -10,11 +10,11 @@ from tenant_rows import insert_least, metadata
 
 from direct import TestClient
 from makers import Account, Clock, do_due_jobs, make_account, person
-from quillpost.database.privacy_tables import erasures
-from quillpost.database.tables import items
-from quillpost.parts import Parts
-from quillpost.privacy.erasing import SECOND_PASS
-from quillpost.privacy.print_files import MARKS
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import items
+from quillpost.core.database.tables.privacy import erasures
+from quillpost.privacy.erasure import SECOND_PASS
+from quillpost.privacy.files import MARKS
 
 NAME, STREET, EMAIL = "Perpetua Quillfeather", "77 Marrowbone Ln", "perpetua@quillfeather.test"
 JANE = person(

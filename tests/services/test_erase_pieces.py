@@ -9,18 +9,19 @@ from pressing import batch_rows, files_of, pool, sweep
 
 from direct import TestClient
 from makers import Account, Clock, do_due_jobs, guest, make_account, person, postcard
-from quillpost.accounts.rules import Caller
+from quillpost.accounts.models import Caller
 from quillpost.accounts.service import tenant
-from quillpost.database import Tenant
-from quillpost.database.privacy_tables import erasing_files, erasing_pieces
-from quillpost.fulfilment import drawing, marking, production
-from quillpost.fulfilment.marking import Pieces
-from quillpost.orders.records import Order
-from quillpost.parts import Parts
-from quillpost.privacy import do_not_mail, finishing
-from quillpost.privacy.emptying import empty
-from quillpost.privacy.erasing import ERASED, SECOND_PASS, Erasure, erase
-from quillpost.privacy.whom import whom_of
+from quillpost.app.container import Parts
+from quillpost.core.database import Tenant
+from quillpost.core.database.tables.privacy import erasing_files, erasing_pieces
+from quillpost.fulfillment import drawing, production
+from quillpost.fulfillment.print_room import marks
+from quillpost.fulfillment.print_room.marks import Pieces
+from quillpost.orders.models import Order
+from quillpost.privacy import do_not_mail, erasure
+from quillpost.privacy.erasure import ERASED, SECOND_PASS, Erasure, erase
+from quillpost.privacy.items import empty
+from quillpost.privacy.models import whom_of
 
 BARRED = sa.text("select id from suppressed_items(array[cast(:order as bigint)]) as found (id)")
 JANE, JO = person(email="Jane@Example.com"), person(name="Jo Roe", address="9 Oak Ave")
@@ -43,7 +44,7 @@ def forget(parts: Parts, who: Tenant | Caller, **whom: str) -> Erasure:
 
 
 def finish(parts: Parts) -> None:
-    finishing.finish(parts.db, parts.sealer, parts.shelf.store, now=parts.clock())
+    erasure.finish(parts.db, parts.sealer, parts.shelf.store, now=parts.clock())
 
 
 def rows_of(parts: Parts, order: Order) -> list[sa.Row[Any]]:
@@ -126,7 +127,7 @@ def test_what_a_printer_has_is_erased_once_it_is_mailed(parts: Parts, clock: Clo
     assert names_of(parts, order)[0] == ("Jane Doe", "Processing")
 
     for status in ("printed", "mailed"):
-        marking.mark(parts.db, batch_id, status, now=clock.now())
+        marks.mark(parts.db, batch_id, status, now=clock.now())
     finish(parts)
     assert names_of(parts, order) == [(None, "Printed"), ("Jo Roe", "Printed")]
     assert [key.rpartition("/")[2] for key in files_of(parts, batch_id)] == ["statement.json"]
@@ -134,7 +135,7 @@ def test_what_a_printer_has_is_erased_once_it_is_mailed(parts: Parts, clock: Clo
         assert tx.execute(sa.select(erasing_pieces)).all() == tx.execute(sa.select(erasing_files)).all() == []
 
     # Nobody can be printed again who is not known any more; the other one can.
-    found = marking.reprint(
+    found = marks.reprint(
         parts.db, parts.worlds["test"], batch_id, Pieces(positions=[1, 2]), reason="Wet", now=clock.now()
     )
     assert (found.pieces, [left.reason for left in found.left_out]) == (1, ["Its recipient was erased."])

@@ -22,17 +22,17 @@ from placing import open_account, place
 from waiting import wait_until
 
 from makers import Clock, people
-from quillpost.accounts.rules import Caller
-from quillpost.adapters.http.guard import OutboundGuard
-from quillpost.adapters.http.poster import WebhookPoster
-from quillpost.database.event_tables import deliveries, webhooks
-from quillpost.database.tables import items
-from quillpost.orders.moves import Move, move_items
+from quillpost.accounts.models import Caller
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import items
+from quillpost.core.database.tables.notifications import deliveries, webhooks
+from quillpost.integrations.http.client import WebhookPoster
+from quillpost.integrations.http.guard import OutboundGuard
+from quillpost.notifications.webhooks.dispatcher import Pump
+from quillpost.notifications.webhooks.queries import Webhook
+from quillpost.notifications.webhooks.rules import BREAKS_AFTER, ITEM_STATUS
 from quillpost.orders.rules import ItemStatus
-from quillpost.parts import Parts
-from quillpost.webhooks.pump import Pump
-from quillpost.webhooks.rules import BREAKS_AFTER, ITEM_STATUS
-from quillpost.webhooks.store import Webhook
+from quillpost.orders.status import Move, move_items
 
 PIECES = 2
 WELL = saying("HTTP/1.1 204 No Content")

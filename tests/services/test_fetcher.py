@@ -16,9 +16,9 @@ from http_stand_in import (
     saying,
 )
 
-from quillpost.adapters.http.fetcher import GuardedFetcher
-from quillpost.adapters.http.guard import OutboundGuard
-from quillpost.ports.files import Fetched, FetchFailed
+from quillpost.core.ports import Fetched, FetchFailed
+from quillpost.integrations.http.client import GuardedFetcher
+from quillpost.integrations.http.guard import OutboundGuard
 
 MB = 1_000_000
 

@@ -16,9 +16,9 @@ from uuid import uuid4
 
 import pytest
 
-from quillpost.adapters.files.objects import folder_store, s3_store
-from quillpost.kit.errors import NotReady, Unavailable
-from quillpost.ports.files import FileMissing, FileStore
+from quillpost.core.errors import NotReady, Unavailable
+from quillpost.core.ports import FileMissing, FileStore
+from quillpost.integrations.storage.objects import folder_store, s3_store
 
 ROOT = Path(__file__).parents[2]
 MOTO = Path(os.environ.get("QUILLPOST_TEST_MOTO", ROOT / ".tools/s3/bin/moto_server"))
@@ -29,7 +29,7 @@ LARGE = 12_000_000
 KEEPS_WRITING = """
 import sys
 from pathlib import Path
-from quillpost.adapters.files.objects import folder_store
+from quillpost.integrations.storage.objects import folder_store
 store = folder_store(Path(sys.argv[1]))
 while True:
     for letter in (b"a", b"b"):

@@ -11,25 +11,24 @@ READERS = ("pikepdf", "pypdfium2", "PIL", "python_calamine", "zipfile")
 """Libraries that read PDFs, pictures, workbooks and archives."""
 
 CHILDREN = {
-    "quillpost.creative.decoder",
-    "quillpost.creative.works",
-    "quillpost.creative.rehearsal",
-    "quillpost.composition.pdf.raster",
+    "quillpost.rendering.decoder.process",
+    "quillpost.rendering.decoder.works",
+    "quillpost.rendering.pdf.raster",
     *(
-        f"quillpost.composition.art.{name}"
+        f"quillpost.rendering.images.{name}"
         for name in (
-            "drawn", "entries", "flattening", "forms", "greys", "inspection", "intake", "papers", "profiles",
-            "redrawing", "resources", "sheets", "tone_measure",
+            "annotations", "complexity", "forms", "inspection", "pdf_objects", "pdfs", "pictures",
+            "resources", "sheets", "tone_measurement",
         )
     ),
-    "quillpost.audience.importing.unfolder",
+    "quillpost.recipients.imports.workbook_reader",
 }  # fmt: skip
 """The modules of the processes that may be lost."""
 
-OWN_ARCHIVES = {"quillpost.composition.hands.prepared"}
+OWN_ARCHIVES = {"quillpost.rendering.handwriting.faces"}
 """Reads what the service itself has packed."""
 
-PROGRAMS = {"quillpost.__main__", "quillpost.database.migrations.env"}
+PROGRAMS = {"quillpost.__main__", "quillpost.core.database.migrations.env"}
 """They run as soon as they are imported, and import no more than others do."""
 
 SCRIPT = """

@@ -12,21 +12,22 @@ from placing import REVIEW, balances, fact_rows, item_rows, open_account, order_
 from pressing import READY, batch_rows, booked, composed_batch, files_of, forget_jobs, print_rows, sweep
 
 from makers import Clock, people, person
-from quillpost.accounts.rules import Caller
+from quillpost.accounts.models import Caller
 from quillpost.accounts.service import tenant
-from quillpost.composition.art.refusals import BadImage
-from quillpost.composition.studio import Printed
-from quillpost.database.press_tables import batches
-from quillpost.database.tables import orders
-from quillpost.fulfilment import production, review, store
-from quillpost.fulfilment.drawing import NOT_DRAWABLE
-from quillpost.fulfilment.print_room import SPOILED
-from quillpost.fulfilment.rules import UNDELIVERABLE_NAME
-from quillpost.kit.errors import Refused
-from quillpost.orders import service
-from quillpost.orders.records import Order
-from quillpost.parts import Parts
-from quillpost.ports.printing import PrintJob, PrintProgress
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import orders
+from quillpost.core.database.tables.print_room import batches
+from quillpost.core.errors import Refused
+from quillpost.fulfillment import production, review
+from quillpost.fulfillment import queries as fulfillment_queries
+from quillpost.fulfillment.drawing import NOT_DRAWABLE
+from quillpost.fulfillment.ports import PrintJob, PrintProgress
+from quillpost.fulfillment.print_room.service import SPOILED
+from quillpost.fulfillment.rules import UNDELIVERABLE_NAME
+from quillpost.orders import create
+from quillpost.orders.models import Order
+from quillpost.rendering.images.limits import BadImage
+from quillpost.rendering.renderer import Printed
 
 
 @pytest.fixture
@@ -46,7 +47,7 @@ def test_an_order_stays_in_review_until_it_is_due(parts: Parts, clock: Clock, ow
 def test_a_cancelled_order_is_never_batched(parts: Parts, clock: Clock, owner: Caller) -> None:
     order = place(parts, owner)
     with parts.db.transaction(tenant(owner)) as tx:
-        service.cancel(tx, order.id, now=parts.clock())
+        create.cancel(tx, order.id, now=parts.clock())
     sweep(parts, clock)
     with parts.db.work() as tx:
         assert batch_rows(tx) == []
@@ -59,7 +60,7 @@ def test_an_order_in_production_cannot_be_cancelled(parts: Parts, clock: Clock, 
         parts.db.transaction(tenant(owner)) as tx,
         pytest.raises(Refused, match="can no longer be cancelled: it is Processing"),
     ):
-        service.cancel(tx, order.id, now=parts.clock())
+        create.cancel(tx, order.id, now=parts.clock())
 
 
 def test_live_mail_with_gaps_is_paused_with_each_gap_named_and_told(parts: Parts, clock: Clock) -> None:
@@ -141,7 +142,7 @@ def test_the_manifest_says_where_each_piece_is(parts: Parts, clock: Clock, owner
     batch_id = composed_batch(parts, clock, owner, people(3))
     manifest = json.loads(files_of(parts, batch_id)[f"batches/{batch_id}/manifest.json"])
     with parts.db.work() as tx:
-        inside = store.batch_items(tx, batch_id)
+        inside = fulfillment_queries.batch_items(tx, batch_id)
     assert [(p["position"], p["item_id"], p["tracking"]) for p in manifest["pieces"]] == [
         (position, item.id, item.tracking) for position, item in inside.items()
     ]
@@ -177,7 +178,7 @@ def test_handing_over_again_changes_nothing(parts: Parts, clock: Clock, owner: C
         production.hand_over(parts.press, batch_id, now=parts.clock())
     with parts.db.work() as tx:
         assert booked(tx) == [("fulfilment.follow", {"batch_id": batch_id})]
-        [order] = store.batch_orders(tx, batch_id)
+        [order] = fulfillment_queries.batch_orders(tx, batch_id)
         assert [f.current for f in fact_rows(tx, order) if f.item_id is None].count("printing") == 1
 
 
@@ -185,16 +186,16 @@ def test_spoiled_pieces_fail_and_the_rest_are_printed(parts: Parts, clock: Clock
     batch_id = composed_batch(parts, clock, owner, people(3))
     production.hand_over(parts.press, batch_id, now=parts.clock())
     with parts.db.work() as tx:
-        first, second, third = (piece.id for piece in store.batch_items(tx, batch_id).values())
+        first, second, third = (piece.id for piece in fulfillment_queries.batch_items(tx, batch_id).values())
     printer = Printer(PrintProgress(printed_at=parts.clock(), spoiled={first: "Smudged", second: ""}))
     worlds = {"test": replace(parts.worlds["test"], printer=printer)}
     press = replace(parts.press, worlds=worlds)
     for _ in range(2):
         production.follow(press, batch_id, now=parts.clock())
     with parts.db.work() as tx:
-        inside = store.batch_items(tx, batch_id).values()
+        inside = fulfillment_queries.batch_items(tx, batch_id).values()
         found = {piece.id: (piece.status, piece.failure) for piece in inside}
-        assert store.read_batch(tx, batch_id).status == "printed"
+        assert fulfillment_queries.read_batch(tx, batch_id).status == "printed"
     assert found == {
         first: ("Failed", "Smudged"),
         second: ("Failed", SPOILED),
@@ -245,8 +246,8 @@ def test_two_sweeps_at_once_share_the_orders(parts: Parts, clock: Clock, owner: 
     several: list[Order] = [place(parts, owner) for _ in range(2)]
     clock.advance(seconds=REVIEW.seconds)
     with parts.db.work() as one, parts.db.work() as other:
-        first = store.claim_due(one, now=parts.clock(), most=1)
-        rest = store.claim_due(other, now=parts.clock(), most=10)
+        first = fulfillment_queries.claim_due(one, now=parts.clock(), most=1)
+        rest = fulfillment_queries.claim_due(other, now=parts.clock(), most=10)
     assert (first, rest) == ({"test": [several[0].id]}, {"test": [several[1].id]})
 
 
@@ -290,7 +291,7 @@ def test_an_order_that_cannot_be_drawn_holds_up_no_one(
         [batch] = batch_rows(tx)
     production.compose(parts.press, batch.id, now=parts.clock())
     with parts.db.work() as tx:
-        assert store.read_batch(tx, batch.id).status == "composed"
+        assert fulfillment_queries.read_batch(tx, batch.id).status == "composed"
         assert [row.status for row in item_rows(tx, good)] == ["Processing"]
         assert [(row.status, row.failure) for row in item_rows(tx, bad)] == [("Failed", NOT_DRAWABLE)]
         assert balances(tx, bad)["held"] == 0
@@ -312,13 +313,13 @@ def test_trouble_of_our_own_fails_nobodys_mail(
     with pytest.raises(LookupError):
         production.compose(parts.press, batch.id, now=parts.clock())
     with parts.db.work() as tx:
-        assert store.read_batch(tx, batch.id).status == "new"
+        assert fulfillment_queries.read_batch(tx, batch.id).status == "new"
 
 
 def test_each_file_of_a_batch_is_known_by_its_digest(parts: Parts, clock: Clock, owner: Caller) -> None:
     batch_id = composed_batch(parts, clock, owner, [person()])
     with parts.db.work() as tx:
-        known = store.file_digests(tx, batch_id)
+        known = fulfillment_queries.file_digests(tx, batch_id)
     files = {key.rpartition("/")[2]: data for key, data in files_of(parts, batch_id).items()}
     assert known == {name: hashlib.sha256(data).digest() for name, data in files.items()}
 
@@ -336,7 +337,7 @@ def test_a_batch_of_which_nothing_can_be_drawn_is_closed(
         [batch] = batch_rows(tx)
     production.compose(parts.press, batch.id, now=parts.clock())
     with parts.db.work() as tx:
-        assert store.read_batch(tx, batch.id).status == "mailed"
+        assert fulfillment_queries.read_batch(tx, batch.id).status == "mailed"
         assert order_row(tx, order).status == "fulfilled"
 
 
@@ -371,8 +372,10 @@ def test_what_is_in_the_mail_was_printed(parts: Parts, clock: Clock, owner: Call
     production.hand_over(press, batch_id, now=parts.clock())
     production.follow(press, batch_id, now=parts.clock())
     with parts.db.work() as tx:
-        assert store.read_batch(tx, batch_id).status == "mailed"
-        assert {item.status.value for item in store.batch_items(tx, batch_id).values()} == {"Printed"}
+        assert fulfillment_queries.read_batch(tx, batch_id).status == "mailed"
+        assert {item.status.value for item in fulfillment_queries.batch_items(tx, batch_id).values()} == {
+            "Printed"
+        }
 
 
 def test_a_step_is_never_booked_twice_side_by_side(parts: Parts, clock: Clock, owner: Caller) -> None:

@@ -25,15 +25,15 @@ from loopback_house import Said, said
 from structlog.testing import capture_logs
 
 from makers import Clock
-from quillpost import wiring
-from quillpost.adapters.giftcards.calls import LARGEST_ANSWER, MOST_RESTS
-from quillpost.adapters.giftcards.stock import SandboxCards, StockCards
-from quillpost.adapters.giftcards.tango import TangoCards, read_credentials
-from quillpost.adapters.giftcards.tremendous import TremendousCards
-from quillpost.cli.giftcard_checks import check_issuer
-from quillpost.database.giftcard_tables import giftcard_stock
-from quillpost.parts import Parts
-from quillpost.ports.giftcards import GiftCard, GiftcardIssuer, IssuerDown, NoCard
+from quillpost.app.container import Parts
+from quillpost.cli.doctor.operations import check_issuer
+from quillpost.core.database.tables.giftcards import giftcard_stock
+from quillpost.core.settings import Settings
+from quillpost.integrations.giftcards.http import LARGEST_ANSWER, MOST_RESTS
+from quillpost.integrations.giftcards.stock import SandboxCards, StockCards
+from quillpost.integrations.giftcards.tango import TangoCards, read_credentials
+from quillpost.integrations.giftcards.tremendous import TremendousCards
+from quillpost.orders.giftcards.ports import GiftCard, GiftcardIssuer, IssuerDown, NoCard
 
 KINDS = ("sandbox", "stock", "tremendous", "tango")
 HOUSES = ("tremendous", "tango")
@@ -360,7 +360,7 @@ def test_the_doctor_asks_whether_we_are_let_in_and_can_pay(kind: str, house: Car
     def finding(**more: str) -> tuple[str, str]:
         usual = {"giftcards_key": keys[kind], "giftcards_account": accounts[kind]}
         given = {"giftcards": f"{kind}:{house.url}", **usual, **more}
-        found = check_issuer(wiring.Settings.model_validate(given))
+        found = check_issuer(Settings.model_validate(given))
         return found.verdict, found.what
 
     assert finding() == ("ok", "127.0.0.1 lets us in")

@@ -3,10 +3,10 @@
 import pytest
 
 from makers import Build
-from quillpost import wiring
-from quillpost.cli.giftcard_checks import check_issuer
-from quillpost.giftcard_issuers import house_of
-from quillpost.kit.errors import NotReady
+from quillpost.app.environments import house_of
+from quillpost.cli.doctor.operations import check_issuer
+from quillpost.core.errors import NotReady
+from quillpost.core.settings import Settings
 
 
 def test_live_cards_come_from_whom_the_settings_name(build: Build) -> None:
@@ -40,7 +40,7 @@ def test_live_cards_come_from_whom_the_settings_name(build: Build) -> None:
 def test_settings_that_do_not_fit_together_are_told_before_anything_starts(
     named: dict[str, str], why: str
 ) -> None:
-    settings = wiring.Settings.model_validate(named)
+    settings = Settings.model_validate(named)
     with pytest.raises(NotReady, match=why) as wrong:
         house_of(settings)
     assert "secret" not in str(wrong.value)

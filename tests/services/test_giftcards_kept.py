@@ -10,14 +10,14 @@ from test_upgrade import database_of_before
 from waiting import wait_until
 
 from makers import Account, Clock, do_due_jobs, make_sub_account, make_teammate, people, person
-from quillpost.database.embedded import EmbeddedPostgres
-from quillpost.database.giftcard_tables import giftcard_stock
-from quillpost.database.schema import migrate
-from quillpost.database.tables import accounts, items, ledger_moves
-from quillpost.giftcards import voiding
+from quillpost.app.container import Parts
+from quillpost.core.database.embedded.server import EmbeddedPostgres
+from quillpost.core.database.schema import migrate
+from quillpost.core.database.tables.base import accounts, items, ledger_moves
+from quillpost.core.database.tables.giftcards import giftcard_stock
+from quillpost.orders.giftcards import returns
 from quillpost.orders.rules import ItemStatus
-from quillpost.parts import Parts
-from quillpost.privacy.emptying import empty_ended
+from quillpost.privacy.items import empty_ended
 
 S = ItemStatus
 JANE = {"address": "12 Main St, Austin, TX 78701"}
@@ -131,7 +131,7 @@ def test_of_a_claim_and_a_void_at_once_the_first_wins(owner: Account, parts: Par
                 second = thread.submit(lambda: owner.put(path).status_code)
             else:
                 tx.execute(sa.text("select id from orders for no key update"))
-                assert voiding.void(tx, [item_id], why=None, now=parts.clock()) == 1
+                assert returns.void(tx, [item_id], why=None, now=parts.clock()) == 1
                 second = thread.submit(lambda: claim(parts, item_id) or 0)  # type: ignore[func-returns-value]
             wait_until(lambda: is_anyone_waiting() or second.done())
             assert not second.done()

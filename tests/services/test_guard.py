@@ -7,8 +7,7 @@ import aiohttp
 import pytest
 from http_stand_in import ScriptedResolver, StandIn, saying
 
-from quillpost.adapters.http.addresses import is_public
-from quillpost.adapters.http.guard import AddressRefused, OutboundGuard
+from quillpost.integrations.http.guard import AddressRefused, OutboundGuard, is_public
 
 OK = saying("HTTP/1.1 200 OK\nContent-Length: 2", b"ok")
 

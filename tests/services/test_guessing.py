@@ -8,9 +8,9 @@ from front_door import DANA, HOME, acts_of, come, hashes_counted
 from placing import open_account
 from signed_in import make_person
 
-from quillpost.parts import Parts
-from quillpost.people.signing_in import Visitor, sign_in
-from quillpost.people.throttling import Bucket, Spent
+from quillpost.accounts.users.rate_limits import Bucket, Spent
+from quillpost.accounts.users.sign_in import Visitor, sign_in
+from quillpost.app.container import Parts
 
 GUESSES = 10_000
 

@@ -10,11 +10,11 @@ from placing import item_rows, open_account, order_row, place
 from pressing import READY, batch_rows, booked, files_of, forget_jobs, sweep
 
 from makers import Build, Clock, people
-from quillpost.fulfilment import production
-from quillpost.fulfilment.rules import reference
-from quillpost.fulfilment.steps import FOLLOW, HAND_OVER
-from quillpost.orders.records import Order
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.fulfillment import production
+from quillpost.fulfillment.models import FOLLOW, HAND_OVER
+from quillpost.fulfillment.rules import reference
+from quillpost.orders.models import Order
 
 HOME = {"print.pdf", "manifest.csv", "manifest.json", "statement.json"}
 """What composing keeps in our own store."""

@@ -7,11 +7,11 @@ import sqlalchemy as sa
 
 from direct import TestClient
 from makers import Account, make_account, make_live, make_sub_account, make_teammate
-from quillpost.database import Tenant
-from quillpost.database.counter_tables import hourly_counts
-from quillpost.database.tables import facts, orders
-from quillpost.orders.happened import Day, Happened, read_days
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.core.database import Tenant
+from quillpost.core.database.tables.base import facts, orders
+from quillpost.core.database.tables.counters import hourly_counts
+from quillpost.orders.stats import Day, Happened, read_days
 
 AUCKLAND, LOS_ANGELES, HOME = ZoneInfo("Pacific/Auckland"), ZoneInfo("America/Los_Angeles"), ZoneInfo("UTC")
 COUNTED = {"scans": "item.scan", "sent": "Printed", "delivered": "Delivered"}

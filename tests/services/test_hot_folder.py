@@ -13,10 +13,10 @@ import pytest
 from partners import FILES, REFERENCE, job, now
 from sftp_house import SftpHouse
 
-from quillpost.adapters.places.local import LocalPlace
-from quillpost.adapters.places.place import OpenPlace, Place
-from quillpost.adapters.printing.hot_folder import HotFolder
-from quillpost.ports.printing import PartnerDown
+from quillpost.fulfillment.ports import PartnerDown
+from quillpost.integrations.folders.local import LocalPlace
+from quillpost.integrations.folders.models import OpenPlace, Place
+from quillpost.integrations.printing.folder import HotFolder
 
 pytestmark = pytest.mark.costly
 

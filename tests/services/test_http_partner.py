@@ -11,9 +11,9 @@ from http_stand_in import StandIn, keeping_silent, saying
 from partners import FILES, REFERENCE, job, now
 from print_house import SECRET, PrintHouse
 
-from quillpost.adapters.printing.http import HttpPartner
-from quillpost.adapters.printing.marks import LARGEST_MARK
-from quillpost.ports.printing import PartnerDown
+from quillpost.fulfillment.ports import PartnerDown
+from quillpost.integrations.printing.http import HttpPartner
+from quillpost.integrations.printing.models import LARGEST_MARK
 
 OTHER = "whsec_" + base64.b64encode(b"of somebody else, also 32 bytes.").decode()
 

@@ -11,15 +11,18 @@ from list_keeper import Lister
 from tenant_rows import least_row
 
 from makers import Account, Clock
-from quillpost import jobs
-from quillpost.audience.importing import filling, intake, store, upkeep
-from quillpost.audience.importing.crew import MOST, Chunk, Crew, ExaminerDied
-from quillpost.audience.importing.people import Plan
-from quillpost.audience.importing.settling import SAME_ADDRESS, UNDELIVERABLE_THERE, SomeLost
-from quillpost.audience.joining import ALREADY_THERE
-from quillpost.database.event_tables import automation_due, automations
-from quillpost.database.import_tables import import_rejects, imports
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.core import jobs
+from quillpost.core.database.tables.imports import import_rejects, imports
+from quillpost.core.database.tables.notifications import automation_due, automations
+from quillpost.recipients.imports import queries as import_queries
+from quillpost.recipients.imports import retention
+from quillpost.recipients.imports import service as import_service
+from quillpost.recipients.imports import tasks as import_tasks
+from quillpost.recipients.imports.process_pool import MOST, Chunk, Crew, ExaminerDied
+from quillpost.recipients.imports.rows import Plan
+from quillpost.recipients.imports.tasks import SAME_ADDRESS, UNDELIVERABLE_THERE, SomeLost
+from quillpost.recipients.service import ALREADY_THERE
 
 ROWS = 40
 
@@ -30,7 +33,7 @@ def people(count: int = ROWS) -> str:
 
 @pytest.fixture
 def importer(owner: Account, parts: Parts, monkeypatch: pytest.MonkeyPatch) -> Importer:
-    monkeypatch.setattr(filling, "CHUNK_ROWS", 10)
+    monkeypatch.setattr(import_tasks, "CHUNK_ROWS", 10)
     return Importer(Lister(owner), parts)
 
 
@@ -42,17 +45,17 @@ def staging_tables(parts: Parts) -> list[str]:
 
 def broken_after(monkeypatch: pytest.MonkeyPatch, chunks: int, then: Callable[[], Any] | None = None) -> None:
     """The job dies once so many chunks are staged."""
-    keep_chunk, kept = store.keep_chunk, iter(range(10_000))
+    keep_chunk, kept = import_queries.keep_chunk, iter(range(10_000))
 
     def keep(*args: Any, **options: Any) -> bool:
         if next(kept) == chunks:
-            monkeypatch.setattr(store, "keep_chunk", keep_chunk)
+            monkeypatch.setattr(import_queries, "keep_chunk", keep_chunk)
             if then is None:
                 raise ConnectionError
             then()
         return keep_chunk(*args, **options)
 
-    monkeypatch.setattr(store, "keep_chunk", keep)
+    monkeypatch.setattr(import_queries, "keep_chunk", keep)
 
 
 def test_whoever_goes_on_begins_where_the_last_chunk_was(
@@ -68,7 +71,7 @@ def test_whoever_goes_on_begins_where_the_last_chunk_was(
     assert 0 < half["progress"] < 1
     assert importer.names(list_id) == []
     kept: list[str] = []
-    monkeypatch.setattr(store, "copy_into", _noting(kept, store.copy_into))
+    monkeypatch.setattr(import_queries, "copy_into", _noting(kept, import_queries.copy_into))
     done = importer.fill(begun["id"])
     # 30 of 42 rows are staged already: the rest is two chunks, one of them with the row that is rejected.
     assert len([name for name in kept if name.startswith("import_staging")]) == 2
@@ -95,7 +98,7 @@ def test_a_server_that_crashed_has_the_file_read_anew(
     with pytest.raises(ConnectionError):
         importer.fill(begun["id"])
     with importer.parts.db.work() as tx:  # as recovery leaves a table that is not logged
-        store.empty_staging(tx, begun["id"])
+        import_queries.empty_staging(tx, begun["id"])
     assert counts(importer.fill(begun["id"])) == (41, 40, 1, 0)
     assert importer.names(list_id) == [f"Person {n}" for n in range(ROWS)]
 
@@ -103,7 +106,7 @@ def test_a_server_that_crashed_has_the_file_read_anew(
 def crashed(importer: Importer, import_id: int) -> None:
     """The database comes back with what it had on disk: nothing of a table that is not logged."""
     with importer.parts.db.work() as tx:
-        store.empty_staging(tx, import_id)
+        import_queries.empty_staging(tx, import_id)
 
 
 @pytest.mark.parametrize("chunks", [2, 4], ids=["between two chunks", "after the last"])
@@ -115,13 +118,13 @@ def test_a_database_that_crashes_meanwhile_loses_nobody(
     if chunks * 10 < ROWS:
         broken_after(monkeypatch, chunks, lambda: crashed(importer, begun["id"]))
     else:
-        settle = filling._settle
+        settle = import_tasks._settle
 
         def settle_after_a_crash(*args: Any) -> None:
             crashed(importer, begun["id"])
             settle(*args)
 
-        monkeypatch.setattr(filling, "_settle", settle_after_a_crash)
+        monkeypatch.setattr(import_tasks, "_settle", settle_after_a_crash)
     with pytest.raises(SomeLost):
         importer.fill(begun["id"])
     assert importer.names(list_id) == []
@@ -143,7 +146,7 @@ def test_a_database_that_forgot_the_last_chunks_has_the_job_try_again(
             tx.execute(sa.update(imports).values(rows_read=10))
 
     broken_after(monkeypatch, 3, forget)
-    with pytest.raises(filling.Overtaken):
+    with pytest.raises(import_tasks.Overtaken):
         importer.fill(begun["id"])
     assert counts(importer.fill(begun["id"])) == (40, 40, 0, 0)
 
@@ -166,8 +169,8 @@ def test_two_who_work_at_one_import_put_nobody_on_the_list_twice(
     """The second is there though the first lives: as when a worker was only thought dead."""
     list_id = importer.lists.make()
     begun = importer.upload(list_id, people()).json()
-    monkeypatch.setattr(filling, "_turn", _everyones_turn)
-    broken_after(monkeypatch, 2, lambda: filling.fill(means(importer.parts), begun["id"]))
+    monkeypatch.setattr(import_tasks, "_turn", _everyones_turn)
+    broken_after(monkeypatch, 2, lambda: import_tasks.fill(means(importer.parts), begun["id"]))
     done = importer.fill(begun["id"])
     assert (done["status"], counts(done)) == ("done", (40, 40, 0, 0))
     assert importer.names(list_id) == [f"Person {n}" for n in range(ROWS)]
@@ -184,7 +187,7 @@ class _everyones_turn:  # noqa: N801 (stands in for a function)
 
 def test_one_at_a_time_works_at_an_import(importer: Importer) -> None:
     begun = importer.upload(importer.lists.make(), people()).json()
-    with filling._turn(importer.parts.db, begun["id"]) as is_ours:
+    with import_tasks._turn(importer.parts.db, begun["id"]) as is_ours:
         assert is_ours
         assert importer.fill(begun["id"])["status"] == "waiting"
     assert importer.fill(begun["id"])["status"] == "done"
@@ -196,7 +199,7 @@ def test_a_worker_that_is_to_end_breaks_off_and_another_goes_on(
     begun = importer.upload(importer.lists.make(), people()).json()
     with monkeypatch.context() as ending:
         ending.setattr(jobs, "is_stopping", lambda: True)
-        with pytest.raises(filling.Interrupted):
+        with pytest.raises(import_tasks.Interrupted):
             importer.fill(begun["id"])
     assert importer.fill(begun["id"])["status"] == "done"
 
@@ -207,7 +210,7 @@ def test_a_file_that_is_gone_fails_the_import_and_frees_the_list(importer: Impor
     [key] = importer.files
     importer.parts.shelf.store.delete(key)
     done = importer.fill(begun["id"])
-    assert (done["status"], done["error"]) == ("failed", filling.GONE)
+    assert (done["status"], done["error"]) == ("failed", import_tasks.GONE)
     assert importer.lists.read(list_id)["processed"]
     assert staging_tables(importer.parts) == []
 
@@ -216,15 +219,15 @@ def test_the_job_is_booked_with_the_import_and_again_where_it_was_lost(importer:
     begun = importer.upload(importer.lists.make()).json()
     parts = importer.parts
     with parts.db.work() as tx:
-        assert jobs.is_waiting(tx, filling.FILL, import_id=begun["id"])
-        jobs.forget(tx, filling.FILL, import_id=begun["id"])
+        assert jobs.is_waiting(tx, import_tasks.FILL, import_id=begun["id"])
+        jobs.forget(tx, import_tasks.FILL, import_id=begun["id"])
     for _ in range(2):
-        upkeep.resume(means(parts))
+        retention.resume(means(parts))
     with parts.db.work() as tx:
         query = sa.text(
             "select count(*) from procrastinate_jobs where task_name = :task and queue_name = :queue"
         )
-        assert tx.execute(query, {"task": filling.FILL, "queue": filling.QUEUE}).scalar_one() == 1
+        assert tx.execute(query, {"task": import_tasks.FILL, "queue": import_tasks.QUEUE}).scalar_one() == 1
 
 
 def test_an_import_whose_job_was_given_up_has_failed(importer: Importer) -> None:
@@ -233,10 +236,10 @@ def test_an_import_whose_job_was_given_up_has_failed(importer: Importer) -> None
     with importer.parts.db.work() as tx:
         tx.execute(
             sa.text("update procrastinate_jobs set status = 'failed' where task_name = :t"),
-            {"t": filling.FILL},
+            {"t": import_tasks.FILL},
         )
-    upkeep.resume(means(importer.parts))
-    assert importer.read(begun["id"])["error"] == filling.GIVEN_UP
+    retention.resume(means(importer.parts))
+    assert importer.read(begun["id"])["error"] == import_tasks.GIVEN_UP
     assert importer.lists.read(list_id)["processed"]
 
 
@@ -244,10 +247,10 @@ def test_files_and_reports_are_removed_after_their_time(importer: Importer, cloc
     done = importer.run(importer.lists.make(), HEAD + JANE + JANE)
     keep = timedelta(days=30)
     clock.advance(days=29)
-    upkeep.forget_old(means(importer.parts), keep=keep, now=clock.now())
+    retention.forget_old(means(importer.parts), keep=keep, now=clock.now())
     assert len(importer.files) == 1
     clock.advance(days=2)
-    upkeep.forget_old(means(importer.parts), keep=keep, now=clock.now())
+    retention.forget_old(means(importer.parts), keep=keep, now=clock.now())
     assert importer.files == []
     shown = importer.read(done["id"])
     assert (shown["rejected_url"], shown["columns"], counts(shown)) == (None, [], (2, 1, 1, 1))
@@ -260,20 +263,20 @@ def test_what_a_deleted_list_and_a_failed_call_left_is_removed(importer: Importe
     list_id = importer.lists.make()
     importer.run(list_id, HEAD + JANE)
     importer.lists.delete(f"/mailing-lists/{list_id}")
-    importer.parts.shelf.store.put(f"{intake.FOLDER}/{clock.now():%Y-%m-%d}/stray", b"x")
+    importer.parts.shelf.store.put(f"{import_service.FOLDER}/{clock.now():%Y-%m-%d}/stray", b"x")
     keep = timedelta(days=30)
-    upkeep.forget_old(means(importer.parts), keep=keep, now=clock.now())
+    retention.forget_old(means(importer.parts), keep=keep, now=clock.now())
     assert len(importer.files) == 2
     clock.advance(days=2)
-    upkeep.forget_old(means(importer.parts), keep=keep, now=clock.now())
+    retention.forget_old(means(importer.parts), keep=keep, now=clock.now())
     assert importer.files == []
 
 
 def test_a_file_whose_call_is_not_done_yet_outlasts_midnight(importer: Importer, clock: Clock) -> None:
     last_minute = clock.now().replace(hour=23, minute=59)
-    importer.parts.shelf.store.put(f"{intake.FOLDER}/{last_minute:%Y-%m-%d}/late", b"x")
+    importer.parts.shelf.store.put(f"{import_service.FOLDER}/{last_minute:%Y-%m-%d}/late", b"x")
     for later, left in ((timedelta(minutes=2), 1), (timedelta(days=1, minutes=2), 0)):
-        upkeep.forget_old(means(importer.parts), keep=timedelta(days=30), now=last_minute + later)
+        retention.forget_old(means(importer.parts), keep=timedelta(days=30), now=last_minute + later)
         assert len(importer.files) == left
 
 
@@ -365,7 +368,7 @@ def test_a_process_that_dies_is_told(crew: Crew) -> None:
 
 
 def test_a_large_file_is_examined_by_processes(importer: Importer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(filling, "SMALL", 0)
+    monkeypatch.setattr(import_tasks, "SMALL", 0)
     list_id = importer.lists.make()
     odd = 'Tab\tand "quote" \\,9 Oak St,Austin,TX,78701\n'
     done = importer.run(

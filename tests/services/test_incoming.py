@@ -10,15 +10,15 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 from placing import open_account
 
-from quillpost.accounts.rules import Caller
+from quillpost.accounts.models import Caller
 from quillpost.accounts.service import tenant
-from quillpost.audience import hook_rows
-from quillpost.audience.incoming import KeyHolder, holder_of, take_in
-from quillpost.audience.joining import Refusal
-from quillpost.audience.list_keeping import key_of, make_list
-from quillpost.audience.rules import examine_alone
-from quillpost.database.tables import recipients
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import recipients
+from quillpost.recipients.lists.service import key_of, make_list
+from quillpost.recipients.rules import examine_alone
+from quillpost.recipients.service import Refusal
+from quillpost.recipients.webhooks import rules as webhook_rules
+from quillpost.recipients.webhooks.service import KeyHolder, holder_of, take_in
 
 pytestmark = pytest.mark.costly
 
@@ -67,7 +67,9 @@ def new_list(parts: Parts, owner: Caller, **values: Any) -> KeyHolder:
 
 def send(parts: Parts, holder: KeyHolder, rows: Sequence[Any]) -> list[str]:
     with parts.db.transaction(holder.tenant) as tx:
-        outcomes = take_in(tx, holder, [hook_rows.read(row) for row in rows], source=None, clock=parts.clock)
+        outcomes = take_in(
+            tx, holder, [webhook_rules.read(row) for row in rows], source=None, clock=parts.clock
+        )
     return ["refused" if isinstance(one, Refusal) else str(one[0]) for one in outcomes]
 
 
@@ -101,7 +103,7 @@ def contradict(rows: Sequence[Any]) -> bool:
     """Whether they give one door two e-mails: then the last is kept, and the first may be another's."""
     emails: dict[str, set[str]] = {}
     for row in rows:
-        someone = examine_alone(hook_rows.read(row).given, may_lack=True)[0]
+        someone = examine_alone(webhook_rules.read(row).given, may_lack=True)[0]
         if someone.address_key is not None and someone.email is not None:
             emails.setdefault(someone.address_key, set()).add(someone.email.lower())
     return any(len(each) > 1 for each in emails.values())

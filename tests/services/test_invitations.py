@@ -12,16 +12,16 @@ from signed_in import PASSWORD, make_person
 
 from direct import TestClient
 from makers import Account, Clock, make_account, make_operator, make_sub_account
-from quillpost.accounts.audit import COMMAND_LINE, Actor
-from quillpost.accounts.removing import remove_sub_account
-from quillpost.database import Tenant
-from quillpost.database.people_tables import invitations as table
-from quillpost.database.people_tables import memberships, oauth_clients, oauth_grants, people
-from quillpost.kit.errors import Invalid, NotFound, Refused
-from quillpost.kit.tokens import mint
-from quillpost.notices.outbox import context_of
-from quillpost.parts import Parts
-from quillpost.people import invitations
+from quillpost.accounts.audit.service import COMMAND_LINE, Actor
+from quillpost.accounts.sub_accounts import remove_sub_account
+from quillpost.accounts.users import invitations
+from quillpost.app.container import Parts
+from quillpost.core.database import Tenant
+from quillpost.core.database.tables.users import invitations as table
+from quillpost.core.database.tables.users import memberships, oauth_clients, oauth_grants, people
+from quillpost.core.errors import Invalid, NotFound, Refused
+from quillpost.core.outbox import context_of
+from quillpost.core.tokens import mint
 
 LEE, NEW = "lee@example.com", "seven plums in autumn rain"
 BASE = "https://mail.example.com"

@@ -31,17 +31,19 @@ from gift_press import (
 from gifted import card_row, move, pieces_of, send_gifts
 
 from makers import Account, Clock, people
-from quillpost.database.giftcard_tables import giftcards
-from quillpost.database.tables import ledger_moves
-from quillpost.fulfilment import print_room, production, store
-from quillpost.fulfilment.drawing import remade
-from quillpost.giftcards import issuing
-from quillpost.giftcards.giving_back import Returns
-from quillpost.kit.errors import Conflict, Unavailable
-from quillpost.kit.sealing import Sealer
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import ledger_moves
+from quillpost.core.database.tables.giftcards import giftcards
+from quillpost.core.encryption import Sealer
+from quillpost.core.errors import Conflict, Unavailable
+from quillpost.fulfillment import production
+from quillpost.fulfillment import queries as fulfillment_queries
+from quillpost.fulfillment.drawing import remade
+from quillpost.fulfillment.print_room import service as print_room_service
+from quillpost.orders.giftcards import issuance
+from quillpost.orders.giftcards.ports import CardAsked, GiftCard, IssuerDown
+from quillpost.orders.giftcards.returns import Returns
 from quillpost.orders.rules import ItemStatus
-from quillpost.parts import Parts
-from quillpost.ports.giftcards import CardAsked, GiftCard, IssuerDown
 
 # On paper
 
@@ -75,7 +77,7 @@ def test_a_batch_is_made_again_to_the_byte_when_a_card_is_void_or_the_keys_have_
     old = parts.sealer
     assert isinstance(old, Sealer)
     with parts.db.work() as tx:
-        known = store.read_batch(tx, batch)
+        known = fulfillment_queries.read_batch(tx, batch)
     assert remade(parts.press, known)["print.pdf"] == printed
     _seal_anew(parts, newer := Sealer({"2": b"2" * 32}, "2"))
     assert remade(replace(parts.press, sealer=newer), known)["print.pdf"] == printed
@@ -100,11 +102,11 @@ def test_a_claim_that_is_no_longer_kept_is_printed_never_again(
     production.hand_over(parts.press, batch, now=parts.clock())
     with parts.db.work() as tx:
         tx.execute(sa.update(giftcards).values(claim_sealed=None))
-        known = store.read_batch(tx, batch)
+        known = fulfillment_queries.read_batch(tx, batch)
     with pytest.raises(Unavailable, match="claims of its gift cards are forgotten"):
         remade(parts.press, known)
     with pytest.raises(Conflict, match="None of these pieces"):
-        print_room.reprint(
+        print_room_service.reprint(
             parts.db, parts.worlds["test"], batch, positions=[1], reason="torn", now=parts.clock()
         )
 
@@ -116,7 +118,9 @@ def test_a_reprint_has_the_same_claim_and_no_second_card(parts: Parts, clock: Cl
     first = claims_on_paper(parts, batch)
     production.hand_over(parts.press, batch, now=parts.clock())
     world = parts.worlds["test"]
-    again = print_room.reprint(parts.db, world, batch, positions=[2], reason="torn", now=parts.clock())
+    again = print_room_service.reprint(
+        parts.db, world, batch, positions=[2], reason="torn", now=parts.clock()
+    )
     compose_all(parts.press, parts)
     [(item, claim)] = claims_on_paper(parts, again.batch_id).items()
     assert first[item] == claim
@@ -128,17 +132,17 @@ def test_cards_are_sealed_once_it_is_their_turn(
     table: str, parts: Parts, clock: Clock, owner: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else they could wait for it under a key that is forgotten meanwhile."""
-    seal = issuing.seal
+    seal = issuance.seal
     sealed: list[int] = []
 
-    def looks(sealer: Sealer, cards: Mapping[int, GiftCard]) -> list[issuing.Sealed]:
+    def looks(sealer: Sealer, cards: Mapping[int, GiftCard]) -> list[issuance.Sealed]:
         with pytest.raises(Unavailable) as waits, parts.db.work() as tx:
             tx.execute(sa.text(f"select from {table} for no key update nowait"))
         assert "could not obtain lock" in str(waits.value.__cause__)
         sealed.extend(cards)
         return seal(sealer, cards)
 
-    monkeypatch.setattr(issuing, "seal", looks)
+    monkeypatch.setattr(issuance, "seal", looks)
     order = send_gifts(owner)
     end_reviews(parts.press, parts, clock)
     compose_all(parts.press, parts)

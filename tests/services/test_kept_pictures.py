@@ -10,22 +10,22 @@ from PIL import Image
 from placing import REVIEW, item_rows, open_account, order_row, place
 
 from makers import Clock, people
-from quillpost.accounts.rules import Caller
+from quillpost.accounts.models import Caller
 from quillpost.accounts.service import tenant
-from quillpost.composition.art.picture import read_picture
-from quillpost.composition.art.refusals import BadImage
-from quillpost.composition.pdf.raster import rasterise
-from quillpost.creative import images
-from quillpost.creative.images import FETCHES_FOR_ONE, Wanted, fetch_images
-from quillpost.database.press_tables import batches
-from quillpost.database.tables import items, orders
-from quillpost.doors.files import open_file
-from quillpost.fulfilment import production, review
-from quillpost.fulfilment.drawing import NOT_DRAWABLE
-from quillpost.kit.errors import Invalid, Unavailable
-from quillpost.orders.records import Order
-from quillpost.parts import Parts
-from quillpost.ports.files import Fetched, FetchFailed
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import items, orders
+from quillpost.core.database.tables.print_room import batches
+from quillpost.core.errors import Invalid, Unavailable
+from quillpost.core.ports import Fetched, FetchFailed
+from quillpost.fulfillment import production, review
+from quillpost.fulfillment.drawing import NOT_DRAWABLE
+from quillpost.orders.models import Order
+from quillpost.orders.templates import images
+from quillpost.orders.templates.images import FETCHES_FOR_ONE, Wanted, fetch_images
+from quillpost.rendering.images.limits import BadImage
+from quillpost.rendering.images.models import read_picture
+from quillpost.rendering.pdf.raster import rasterise
+from quillpost.web.public.files import open_file
 
 FIELD = "front_image_url"
 

@@ -15,22 +15,22 @@ from sealed_files import sealed_file
 from signed_in import make_person
 
 from makers import Account, guests
-from quillpost.database import Tenant, resealing
-from quillpost.database.event_tables import webhooks
-from quillpost.database.giftcard_tables import giftcard_stock, giftcards
-from quillpost.database.privacy_tables import erasing_files
-from quillpost.database.resealing import Done, SealedColumn, is_any_left
-from quillpost.fulfilment.batch_store import BatchStore
-from quillpost.giftcards import vault
-from quillpost.kit.key_files import KeyFile
-from quillpost.kit.sealing import NAMELESS, SealBroken, Sealer, fingerprint
-from quillpost.notices import outbox
-from quillpost.parts import Parts
-from quillpost.people import resets
-from quillpost.privacy import erasing
-from quillpost.privacy.whom import whom_of
-from quillpost.sealed_values import COLUMNS, FILES, count_all, reseal_all
-from quillpost.webhooks.service import secret_context
+from quillpost.accounts.users import password_resets
+from quillpost.app.container import Parts
+from quillpost.core import outbox
+from quillpost.core.database import Tenant, encrypted_columns
+from quillpost.core.database.encrypted_columns import Done, SealedColumn, is_any_left
+from quillpost.core.database.tables.giftcards import giftcard_stock, giftcards
+from quillpost.core.database.tables.notifications import webhooks
+from quillpost.core.database.tables.privacy import erasing_files
+from quillpost.core.encryption import NAMELESS, SealBroken, Sealer, fingerprint
+from quillpost.core.key_files import KeyFile
+from quillpost.fulfillment.files import BatchStore
+from quillpost.notifications.webhooks.service import secret_context
+from quillpost.orders.giftcards import issuance
+from quillpost.privacy import erasure
+from quillpost.privacy.key_rotation import COLUMNS, FILES, count_all, reseal_all
+from quillpost.privacy.models import whom_of
 
 CARD = next(column for column in COLUMNS if str(column) == "giftcards.card_sealed")
 WAITING = """select count(*) from pg_stat_activity
@@ -83,10 +83,10 @@ def everything(parts: Parts, owner: Account) -> None:
     assert owner.post("/mailing-lists", {"name": "Neighbours"}).status_code in (200, 201)
     person = make_person(parts, owner.id, DANA)
     enrolled(parts, person)
-    resets.ask(parts.people, DANA, base_url=parts.base_url, address="192.0.2.1", now=parts.clock())
+    password_resets.ask(parts.people, DANA, base_url=parts.base_url, address="192.0.2.1", now=parts.clock())
     whom = whom_of({"email": "jane@example.com", "address": None})
     with parts.db.work() as tx:
-        erasing.erase(tx, parts.sealer, Tenant(owner.id), whom, now=parts.clock())
+        erasure.erase(tx, parts.sealer, Tenant(owner.id), whom, now=parts.clock())
     issued(parts, send_gifts(owner))
 
 
@@ -156,7 +156,7 @@ def test_a_value_that_was_changed_meanwhile_is_left_alone(
                 tx.execute(sa.update(webhooks).values(secret_sealed=b"changed meanwhile"))
             return super().seal(plain, context=context)
 
-    [done] = resealing.reseal(parts.db, Interrupted.of(key_file.read()), HOOK)
+    [done] = encrypted_columns.reseal(parts.db, Interrupted.of(key_file.read()), HOOK)
     assert (done.renewed, done.passed_by) == (0, 1)
     with parts.db.work() as tx:
         assert bytes(tx.execute(sa.select(webhooks.c.secret_sealed)).scalar_one()) == b"changed meanwhile"
@@ -168,7 +168,7 @@ def test_nobody_is_waited_for_but_at_the_end(parts: Parts, owner: Account, key_f
     key_file.add()
     with parts.db.work() as tx:
         tx.execute(sa.select(webhooks.c.id).where(webhooks.c.id == held).with_for_update())
-        [done] = resealing.reseal(parts.db, parts.sealer, HOOK)
+        [done] = encrypted_columns.reseal(parts.db, parts.sealer, HOOK)
         assert (done.renewed, done.passed_by) == (2, 1)
         with ThreadPoolExecutor() as pool:
             waits = pool.submit(reseal_everything, parts)
@@ -198,7 +198,7 @@ def test_every_row_is_met_once_however_many_there_are(
         subscribe(owner)
         again = {"Idempotency-Key": f"key {number}"}
         owner.post("/webhooks", {"url": "https://example.com/again", "type": "*"}, headers=again)
-    monkeypatch.setattr(resealing, "AT_ONCE", 2)
+    monkeypatch.setattr(encrypted_columns, "AT_ONCE", 2)
     key_file.add()
     ended_early = reseal_all(parts.db, files_of(parts), now=parts.clock())
     steps = [next(ended_early)]
@@ -260,11 +260,11 @@ def test_whoever_writes_is_waited_for_and_not_for_ever(
     parts: Parts, owner: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     subscribe(owner)
-    monkeypatch.setattr(resealing, "LONGEST_WAIT", "50ms")
+    monkeypatch.setattr(encrypted_columns, "LONGEST_WAIT", "50ms")
     with parts.db.work() as tx:
         tx.execute(sa.update(webhooks).values(description="being written"))
-        assert not resealing.wait_for_writers(parts.db, webhooks)
-    assert resealing.wait_for_writers(parts.db, webhooks)
+        assert not encrypted_columns.wait_for_writers(parts.db, webhooks)
+    assert encrypted_columns.wait_for_writers(parts.db, webhooks)
 
 
 CARDS = 60
@@ -274,7 +274,7 @@ CARDS = 60
 def test_cards_are_sent_issued_and_claimed_while_the_key_is_changed(
     parts: Parts, owner: Account, key_file: KeyFile, conninfo: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(resealing, "AT_ONCE", 15)
+    monkeypatch.setattr(encrypted_columns, "AT_ONCE", 15)
     order_id = send_gifts(owner, recipients=guests(7))
     end_review_of(parts, order_id)
     first, *others = pieces_of(parts, order_id)
@@ -313,22 +313,22 @@ def test_cards_are_sent_issued_and_claimed_while_the_key_is_changed(
         cards = tx.execute(sa.select(giftcards)).all()
         stock = tx.execute(sa.select(giftcard_stock)).all()
     for row in cards:
-        card = vault.open_card(alone, vault.card_context(row.item_id), bytes(row.card_sealed))
-        spoken = vault.open_claim(alone, row.item_id, bytes(row.claim_sealed))
+        card = issuance.open_card(alone, issuance.card_context(row.item_id), bytes(row.card_sealed))
+        spoken = issuance.open_claim(alone, row.item_id, bytes(row.claim_sealed))
         if row.item_id in claims:
             assert (card.code, spoken) == (code_of(row.item_id), claims[row.item_id])
         with pytest.raises(SealBroken):
-            vault.open_claim(former, row.item_id, bytes(row.claim_sealed))
+            issuance.open_claim(former, row.item_id, bytes(row.claim_sealed))
     assert sum(row.claimed_at is not None for row in cards) == 20 + len(others)
     for row in stock:
-        assert vault.open_card(alone, vault.stock_context(row.id), bytes(row.card_sealed)).code
+        assert issuance.open_card(alone, issuance.stock_context(row.id), bytes(row.card_sealed)).code
 
 
 def test_a_letter_that_is_tried_again_does_not_bring_an_old_seal_back(
     parts: Parts, owner: Account, key_file: KeyFile
 ) -> None:
     make_person(parts, owner.id, DANA)
-    resets.ask(parts.people, DANA, base_url=parts.base_url, address="192.0.2.1", now=parts.clock())
+    password_resets.ask(parts.people, DANA, base_url=parts.base_url, address="192.0.2.1", now=parts.clock())
     now = parts.clock()
     with parts.db.work() as tx:
         [notice] = outbox.claim(tx, "mail", most=1, lease=now, now=now)

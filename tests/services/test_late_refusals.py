@@ -12,19 +12,20 @@ from placing import balances, item_rows, open_account, order_row, place
 from pressing import print_rows
 
 from makers import Clock, people, person
-from quillpost.accounts.rules import Caller
-from quillpost.audience.rules import SUPPRESSED
-from quillpost.composition.art.refusals import BadImage
-from quillpost.composition.studio import Printed
-from quillpost.database.press_tables import batches
-from quillpost.database.tables import facts, items, orders
-from quillpost.fulfilment import pooling, production, review, store
-from quillpost.fulfilment.drawing import NOT_DRAWABLE
-from quillpost.fulfilment.print_room import pool_now
-from quillpost.fulfilment.rules import UNDELIVERABLE_NAME
-from quillpost.fulfilment.verdicts import release
-from quillpost.orders.materialising import materialise
-from quillpost.parts import Parts
+from quillpost.accounts.models import Caller
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import facts, items, orders
+from quillpost.core.database.tables.print_room import batches
+from quillpost.fulfillment import batching, production, review
+from quillpost.fulfillment import queries as fulfillment_queries
+from quillpost.fulfillment.drawing import NOT_DRAWABLE
+from quillpost.fulfillment.print_room.service import pool_now
+from quillpost.fulfillment.review import release
+from quillpost.fulfillment.rules import UNDELIVERABLE_NAME
+from quillpost.orders.materialization import materialise
+from quillpost.recipients.rules import SUPPRESSED
+from quillpost.rendering.images.limits import BadImage
+from quillpost.rendering.renderer import Printed
 
 FAR_TOO_LONG = "word " * 50
 
@@ -52,7 +53,7 @@ def sweep_and_release(parts: Parts, clock: Clock, operator: Caller) -> None:
         for order_id in tx.execute(sa.select(orders.c.id).where(orders.c.status == "paused")).scalars().all():
             release(tx, world, order_id, operator_id=operator.account_id, now=clock.now())
     pool_now(parts.db, "test", now=clock.now())
-    pooling.pool(press, now=clock.now())
+    batching.pool(press, now=clock.now())
 
 
 def listed_order(parts: Parts, who: Caller, whom: list[dict[str, Any]], **values: Any) -> int:
@@ -67,13 +68,13 @@ def pieces(parts: Parts, order_id: int) -> list[tuple[str, str | None]]:
         return [(row.status, row.failure) for row in tx.execute(query.order_by(items.c.id))]
 
 
-def compose(parts: Parts) -> tuple[store.Batch, list[int]]:
+def compose(parts: Parts) -> tuple[fulfillment_queries.Batch, list[int]]:
     """The one batch, composed, and the items in its manifest."""
     with parts.db.work() as tx:
         batch_id = tx.execute(sa.select(batches.c.id)).scalar_one()
     production.compose(parts.press, batch_id, now=parts.clock())
     with parts.db.work() as tx:
-        batch = store.read_batch(tx, batch_id)
+        batch = fulfillment_queries.read_batch(tx, batch_id)
     manifest = json.loads(parts.shelf.store.get(f"batches/{batch_id}/manifest.json"))
     return batch, [piece["item_id"] for piece in manifest["pieces"]]
 

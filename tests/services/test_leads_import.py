@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from quillpost.database.lead_tables import lead_density, lead_files, lead_sources, leads
-from quillpost.leads import loading, reading
-from quillpost.leads.loading import Report, forget, import_files
-from quillpost.leads.preparing import Bad
-from quillpost.leads.reading import LONGEST_LINE, NotLeads
-from quillpost.leads.tags import BITS, BUSINESS, CONDO
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.leads import lead_density, lead_files, lead_sources, leads
+from quillpost.recipients.leads import files as reading
+from quillpost.recipients.leads import imports
+from quillpost.recipients.leads.files import LONGEST_LINE, NotLeads
+from quillpost.recipients.leads.imports import Report, forget, import_files
+from quillpost.recipients.leads.rows import Bad
+from quillpost.recipients.leads.rules import BITS, BUSINESS, CONDO
 
 HEADER = "LON,LAT,NUMBER,STREET,UNIT,CITY,DISTRICT,REGION,POSTCODE,ID,HASH"
 ROWS = (
@@ -151,7 +152,7 @@ def test_geojson_is_read_by_lines_and_as_a_collection(office: Office) -> None:
 
 
 def test_a_large_collection_is_read_piece_by_piece(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quillpost.leads.reading.AT_A_TIME", 100)
+    monkeypatch.setattr("quillpost.recipients.leads.files.AT_A_TIME", 100)
     features = [feature(n) for n in range(1, 30)]
     content = json.dumps({"type": "FeatureCollection", "features": features})
     office.take(office.file("a.geojson", content))
@@ -241,8 +242,8 @@ def test_large_files_are_judged_by_several_processes_with_the_same_result(
     file = office.file("a.csv", csv_of(*rows, "bad"))
     office.take(file)
     alone = [(row.address_key, row.grid) for row in office.rows()]
-    monkeypatch.setattr(loading, "SMALL_FILE", 0)
-    monkeypatch.setattr(loading, "ROWS_AT_ONCE", 100)
+    monkeypatch.setattr(imports, "SMALL_FILE", 0)
+    monkeypatch.setattr(imports, "ROWS_AT_ONCE", 100)
     office.take(file, replace=True)
     assert [(row.address_key, row.grid) for row in office.rows()] == alone
     assert [bad.number for bad in office.refused] == [900, 900]

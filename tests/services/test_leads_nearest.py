@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from lead_points import brute_force, store_points
 
-from quillpost.leads.density import ACROSS, UP, Density, density_of
-from quillpost.leads.grid import (
+from quillpost.app.container import Parts
+from quillpost.recipients.leads.queries import ACROSS, UP, Density, Filters, density_of, nearest
+from quillpost.recipients.leads.rules import (
     COLUMNS,
     HALF_WAY_ROUND,
     ROWS,
@@ -16,8 +17,6 @@ from quillpost.leads.grid import (
     distances,
     runs_without,
 )
-from quillpost.leads.nearest import Filters, nearest
-from quillpost.parts import Parts
 
 Points = tuple[Floats, Floats, Whole]
 CORNERS = (

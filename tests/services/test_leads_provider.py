@@ -12,14 +12,14 @@ from neighbourhood import CENTRE, around, house, settle
 
 from direct import TestClient
 from makers import Account, Build, do_due_jobs, make_account
-from quillpost.adapters.leads.http import BYTES_A_RECORD, BYTES_AT_LEAST, HttpLeads
-from quillpost.adapters.leads.table import TableLeads
-from quillpost.database.lead_tables import lead_purchases
-from quillpost.kit.errors import NotReady
-from quillpost.leads.buying import tell_again
-from quillpost.parts import Parts
-from quillpost.ports.leads import LeadsAsked, LeadsDown, LeadsProvider
-from quillpost.web import create_app
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.leads import lead_purchases
+from quillpost.core.errors import NotReady
+from quillpost.integrations.leads.http import BYTES_A_RECORD, BYTES_AT_LEAST, HttpLeads
+from quillpost.integrations.leads.table import TableLeads
+from quillpost.recipients.leads.ports import LeadsAsked, LeadsDown, LeadsProvider
+from quillpost.recipients.leads.service import tell_again
+from quillpost.web.application import create_app
 
 COUNT, BUY = "/mailing-lists-utils/count-radius-search", "/mailing-lists-utils/buy-radius-search"
 OTHER = "whsec_" + base64.b64encode(b"of somebody else, also 32 bytes.").decode()

@@ -8,16 +8,17 @@ import sqlalchemy as sa
 from signed_in import make_person
 
 from makers import Account, Clock
-from quillpost.accounts import audit, service
-from quillpost.accounts.audit import Actor
-from quillpost.accounts.audit_words import told
-from quillpost.accounts.minting import insert_token
-from quillpost.accounts.personal_tokens import revoke_leaked
-from quillpost.database.people_tables import oauth_clients, oauth_grants, refresh_tokens
-from quillpost.database.tables import tokens
-from quillpost.kit.errors import Unauthenticated
-from quillpost.kit.tokens import digest, mint
-from quillpost.parts import Parts
+from quillpost.accounts import service
+from quillpost.accounts.audit import service as audit_service
+from quillpost.accounts.audit.labels import told
+from quillpost.accounts.audit.service import Actor
+from quillpost.accounts.tokens.queries import insert_token
+from quillpost.accounts.tokens.service import revoke_leaked
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import tokens
+from quillpost.core.database.tables.users import oauth_clients, oauth_grants, refresh_tokens
+from quillpost.core.errors import Unauthenticated
+from quillpost.core.tokens import digest, mint
 
 
 def is_good(parts: Parts, token: str) -> bool:
@@ -35,7 +36,7 @@ def report(parts: Parts, *shown: str, address: str | None = "192.0.2.9") -> list
 
 def lines(parts: Parts, account: Account) -> list[str]:
     with parts.db.work() as tx:
-        return [told(entry) for entry in audit.read_log(tx, account.id)]
+        return [told(entry) for entry in audit_service.read_log(tx, account.id)]
 
 
 def connect(parts: Parts, account: Account, *, seed: int = 1, is_used: bool = False) -> tuple[str, str, int]:
@@ -95,7 +96,7 @@ def test_tokens_of_several_accounts_end_together_and_each_account_is_told(
 def test_who_reported_it_is_noted_by_network_and_the_token_nowhere(parts: Parts, owner: Account) -> None:
     report(parts, owner.token, address="2001:db8:1:2:3:4:5:6")
     with parts.db.work() as tx:
-        (entry,) = audit.read_log(tx, owner.id)
+        (entry,) = audit_service.read_log(tx, owner.id)
     assert entry.act == "token.leaked"
     assert entry.network == "2001:db8:1:2::/64"
     assert owner.token not in str(entry)
@@ -103,7 +104,7 @@ def test_who_reported_it_is_noted_by_network_and_the_token_nowhere(parts: Parts,
 
 def test_without_an_address_it_was_the_command_line(parts: Parts, owner: Account) -> None:
     report(parts, owner.token, address=None)
-    assert lines(parts, owner) == [f"{audit.COMMAND_LINE} reported a token as leaked: test (test)"]
+    assert lines(parts, owner) == [f"{audit_service.COMMAND_LINE} reported a token as leaked: test (test)"]
 
 
 @pytest.mark.parametrize("is_used", [False, True])

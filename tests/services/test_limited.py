@@ -17,16 +17,16 @@ import pikepdf
 import pytest
 from PIL import Image
 
-from quillpost.composition.art.papers import count_pages
-from quillpost.composition.art.refusals import BadImage, BadPdf
-from quillpost.creative import limited, sandbox
-from quillpost.creative.images import FetchedPages, FetchedPicture, Wanted, fetch_images, fetch_pages
-from quillpost.creative.limited import NURSERY, Died, Nursery, TookTooLong
-from quillpost.creative.messages import Head, send_message
-from quillpost.creative.sandbox import limited_pages, limited_picture
-from quillpost.kit.clients import Client, ClientGone, serving
-from quillpost.kit.errors import Invalid, Unavailable
-from quillpost.ports.files import Fetched
+from quillpost.core.clients import Client, ClientGone, serving
+from quillpost.core.errors import Invalid, Unavailable
+from quillpost.core.ports import Fetched
+from quillpost.orders.templates.images import FetchedPages, FetchedPicture, Wanted, fetch_images, fetch_pages
+from quillpost.rendering.decoder import pool, sandbox
+from quillpost.rendering.decoder.messages import Head, send_message
+from quillpost.rendering.decoder.pool import NURSERY, Died, Nursery, TookTooLong
+from quillpost.rendering.decoder.sandbox import limited_pages, limited_picture
+from quillpost.rendering.images.limits import BadImage, BadPdf
+from quillpost.rendering.images.pdfs import count_pages
 
 PLENTY = 60
 
@@ -155,7 +155,7 @@ def test_a_child_that_dawdles_is_stopped_by_the_clock(nursery: Nursery) -> None:
 def test_a_child_that_takes_long_gives_way_to_others(
     nursery: Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limited, "SHORT_SECONDS", 0.1)
+    monkeypatch.setattr(pool, "SHORT_SECONDS", 0.1)
     head, _ = nursery.run("linger", b"", cpu_seconds=PLENTY, seconds=PLENTY)
     assert head["priority"] > 0
     assert os.getpriority(os.PRIO_PROCESS, 0) == 0
@@ -270,7 +270,7 @@ def test_a_picture_that_takes_too_long_is_a_bad_one(
 def test_nothing_is_left_when_the_service_dies() -> None:
     script = (
         "import os, signal\n"
-        "from quillpost.creative.limited import Nursery\n"
+        "from quillpost.rendering.decoder.pool import Nursery\n"
         "nursery = Nursery('unruly')\n"
         "nursery.run('echo', b'', cpu_seconds=9, seconds=9)\n"
         "print(nursery.pid, flush=True)\n"

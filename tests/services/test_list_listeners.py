@@ -8,13 +8,13 @@ from listing import make_branch, make_list, make_order
 from outbox import addressed, fan_out, set_columns, subscribe
 from placing import open_account
 
-from quillpost import events
-from quillpost.accounts.rules import Caller
+from quillpost.accounts.models import Caller
 from quillpost.accounts.service import tenant
-from quillpost.audience.list_keeping import change_list, merge_lists
-from quillpost.database.tables import orders
-from quillpost.parts import Parts
-from quillpost.webhooks.store import Webhook
+from quillpost.app.container import Parts
+from quillpost.core import events
+from quillpost.core.database.tables.base import orders
+from quillpost.notifications.webhooks.queries import Webhook
+from quillpost.recipients.lists.service import change_list, merge_lists
 
 
 @dataclass(frozen=True)

@@ -14,16 +14,16 @@ from placing import open_account
 from waiting import wait_until
 
 from makers import people, person
-from quillpost.accounts.rules import Caller
+from quillpost.accounts.billing.rules import Tariff
+from quillpost.accounts.models import Caller
 from quillpost.accounts.service import tenant
-from quillpost.audience.rules import REPEATED, SAME_ADDRESS, SUPPRESSED, Person, examine
-from quillpost.composition.words.variables import KNOWN
-from quillpost.database.tables import items
-from quillpost.orders import listed
-from quillpost.orders.listed import Reach, Tally
-from quillpost.orders.longest import longest_people
-from quillpost.parts import Parts
-from quillpost.pricing.rules import Tariff
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import items
+from quillpost.orders import audience
+from quillpost.orders.audience import Reach, Tally
+from quillpost.orders.materialization import longest_people
+from quillpost.recipients.rules import REPEATED, SAME_ADDRESS, SUPPRESSED, Person, examine
+from quillpost.rendering.text.variables import KNOWN
 
 NO_ADDRESS = {"name": "Nobody", "email": "nobody@example.com"}
 ABROAD = person(address="9 Rue Haute", city="Paris", province=None, postal_code="75001", country="FR")
@@ -42,12 +42,12 @@ def branch(parts: Parts, owner: Caller) -> int:
 
 def tally(parts: Parts, who: Caller, asked: Reach) -> Tally:
     with parts.db.transaction(tenant(who)) as tx:
-        return listed.tally(tx, asked)
+        return audience.tally(tx, asked)
 
 
 def refusals(parts: Parts, who: Caller, whom: Sequence[dict[str, Any]], **changes: Any) -> list[str | None]:
     with parts.db.transaction(tenant(who)) as tx:
-        judged = listed.refused_inline(tx, examine(whom), reach(parts, who, **changes), lock=True)
+        judged = audience.refused_inline(tx, examine(whom), reach(parts, who, **changes), lock=True)
     return [someone.refusal for someone in judged]
 
 
@@ -124,7 +124,7 @@ def test_a_strangers_list_reaches_nobody(parts: Parts, owner: Caller) -> None:
     asked = reach(parts, owner, theirs)
     assert tally(parts, owner, asked) == nobody
     with parts.db.work() as tx:  # nor where the database itself would show it
-        assert listed.first_person(tx, asked) is None
+        assert audience.first_person(tx, asked) is None
 
 
 def test_the_accounts_own_suppressions_hold_for_a_limited_caller(
@@ -203,8 +203,8 @@ def test_repeats_are_taken_where_duplicates_are_allowed(parts: Parts, owner: Cal
 
 
 def test_a_gift_card_may_follow_another(parts: Parts) -> None:
-    assert listed.may_repeat("giftcard", allow_duplicates=False)
-    assert not listed.may_repeat("postcard", allow_duplicates=False)
+    assert audience.may_repeat("giftcard", allow_duplicates=False)
+    assert not audience.may_repeat("postcard", allow_duplicates=False)
 
 
 def test_of_several_reasons_the_first_is_told(parts: Parts, owner: Caller) -> None:
@@ -233,7 +233,7 @@ def test_whose_e_mail_is_barred_leaves_the_address_to_the_next(parts: Parts, own
         pieces=1, cents=109, undeliverable=0, duplicates=1, suppressed=1
     )
     with parts.db.transaction(tenant(owner)) as tx:
-        shown = listed.first_person(tx, asked)
+        shown = audience.first_person(tx, asked)
     assert shown == examine([ada])[0]
     assert tally(parts, owner, reach(parts, owner, *lists[:2])).pieces == 1
     judged = refusals(parts, owner, [barred, barred, ada, bob, ada])
@@ -251,7 +251,7 @@ def test_two_sends_at_one_moment_do_not_both_reach_an_address(parts: Parts, owne
 
     with ThreadPoolExecutor(1) as meanwhile:
         with parts.db.transaction(tenant(owner)) as tx:
-            [mine] = listed.refused_inline(tx, examine([person()]), reach(parts, owner), lock=True)
+            [mine] = audience.refused_inline(tx, examine([person()]), reach(parts, owner), lock=True)
             theirs = meanwhile.submit(refusals, parts, owner, [person()])
             wait_until(someone_waits)
             insert_piece(tx, order_id, person(), now=parts.clock())
@@ -266,13 +266,13 @@ def test_the_first_who_would_be_mailed_is_shown(parts: Parts, owner: Caller) -> 
     )
     asked = reach(parts, owner, make_list(parts, owner, [NO_ADDRESS, ABROAD, person(), chosen, ELSEWHERE]))
     with parts.db.transaction(tenant(owner)) as tx:
-        assert listed.first_person(tx, asked) == examine([chosen])[0]
+        assert audience.first_person(tx, asked) == examine([chosen])[0]
 
 
 def test_of_lists_that_reach_nobody_nobody_is_shown(parts: Parts, owner: Caller) -> None:
     asked = reach(parts, owner, make_list(parts, owner, [NO_ADDRESS]))
     with parts.db.transaction(tenant(owner)) as tx:
-        assert listed.first_person(tx, asked) is None
+        assert audience.first_person(tx, asked) is None
 
 
 def longest(parts: Parts, who: Caller, lists: list[int], *variables: str) -> list[Person]:

@@ -7,10 +7,11 @@ from placing import item_rows, open_account, order_row, place
 from pressing import READY, batch_rows, sweep
 
 from makers import Build, Clock
-from quillpost import wiring
-from quillpost.fulfilment import production
-from quillpost.live_readiness import Readiness, live_readiness
-from quillpost.worlds import TEST_INDICIA
+from quillpost.app import bootstrap
+from quillpost.app.environments import TEST_INDICIA
+from quillpost.app.readiness import Readiness, live_readiness
+from quillpost.core.settings import Settings
+from quillpost.fulfillment import production
 
 NOT_PUBLIC = "QUILLPOST_BASE_URL is not a public https address, which QR codes need."
 
@@ -23,8 +24,8 @@ TOO_LONG = (
 
 
 def ready(**chosen: object) -> Readiness:
-    settings = wiring.Settings.model_validate(READY | chosen)
-    return live_readiness(settings, wiring.studio(settings))
+    settings = Settings.model_validate(READY | chosen)
+    return live_readiness(settings, bootstrap.studio(settings))
 
 
 def test_with_everything_set_there_is_no_gap() -> None:

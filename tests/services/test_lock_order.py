@@ -14,17 +14,20 @@ from travelling import codes, ingest, mailed, scan, statuses
 from waiting import wait_until
 
 from makers import Clock
-from quillpost.accounts.rules import Caller
-from quillpost.database import Tx
-from quillpost.fulfilment import marking, print_room, production, store
-from quillpost.fulfilment.marking import Spoiled
-from quillpost.kit.errors import Conflict, Invalid
-from quillpost.orders.moves import Move, move_items
-from quillpost.orders.records import Order
+from quillpost.accounts.models import Caller
+from quillpost.app.container import Parts
+from quillpost.core.database import Tx
+from quillpost.core.errors import Conflict, Invalid
+from quillpost.fulfillment import production
+from quillpost.fulfillment import queries as fulfillment_queries
+from quillpost.fulfillment.ports import PrintProgress
+from quillpost.fulfillment.print_room import marks
+from quillpost.fulfillment.print_room import service as print_room_service
+from quillpost.fulfillment.print_room.marks import Spoiled
+from quillpost.fulfillment.tracking import tasks as tracking_tasks
+from quillpost.orders.models import Order
 from quillpost.orders.rules import ItemStatus
-from quillpost.parts import Parts
-from quillpost.ports.printing import PrintProgress
-from quillpost.tracking import closing
+from quillpost.orders.status import Move, move_items
 
 WAITING = sa.text("select count(*) from pg_locks where not granted")
 HOLD = sa.text("select id from orders where id = :order for no key update nowait")
@@ -84,7 +87,9 @@ def test_progress_with_spoiled_pieces_holds_no_order_while_it_waits_for_a_lower_
     lower, higher = pair
     now = clock.now()
     progress = PrintProgress(printed_at=now, spoiled={piece(parts, higher): "Torn"})
-    with meanwhile(parts, lower, lambda: print_room.take_progress(parts.db, 1, progress, now=now)) as tx:
+    with meanwhile(
+        parts, lower, lambda: print_room_service.take_progress(parts.db, 1, progress, now=now)
+    ) as tx:
         tx.execute(HOLD, {"order": higher.id})
     assert [statuses(parts, order) for order in pair] == [["Printed"], ["Failed"]]
 
@@ -105,9 +110,9 @@ def test_those_that_go_before_others_are_taken_in_their_order(
 
     def act() -> None:
         if deed == "rush":
-            print_room.rush(parts.db, "test", [higher.id, lower.id], operator_id=None, now=now)
+            print_room_service.rush(parts.db, "test", [higher.id, lower.id], operator_id=None, now=now)
         else:
-            print_room.pool_now(parts.db, "test", now=now)
+            print_room_service.pool_now(parts.db, "test", now=now)
 
     sa.event.listen(engine, "begin", read_in_their_places)
     try:
@@ -121,17 +126,17 @@ def test_a_piece_that_is_seen_meanwhile_is_not_printed_again(
     parts: Parts, clock: Clock, pair: list[Order]
 ) -> None:
     now, world = clock.now(), parts.worlds["test"]
-    print_room.take_progress(parts.db, 1, PrintProgress(printed_at=now), now=now)
+    print_room_service.take_progress(parts.db, 1, PrintProgress(printed_at=now), now=now)
     seen = piece(parts, pair[0])
 
     def again() -> None:
         with pytest.raises(Conflict, match="None of these pieces"):
-            print_room.reprint(parts.db, world, 1, item_ids=[seen], reason="Jam", now=now)
+            print_room_service.reprint(parts.db, world, 1, item_ids=[seen], reason="Jam", now=now)
 
     with meanwhile(parts, pair[0], again) as tx:
         move_items(tx, [Move(seen, ItemStatus.IN_TRANSIT)], now=now)
     with parts.db.work() as tx:
-        assert len(store.unfinished_batches(tx)) == 1
+        assert len(fulfillment_queries.unfinished_batches(tx)) == 1
 
 
 def test_a_piece_that_is_reprinted_meanwhile_is_not_spoiled_in_vain(
@@ -140,11 +145,11 @@ def test_a_piece_that_is_reprinted_meanwhile_is_not_spoiled_in_vain(
     now, world, spoiled = clock.now(), parts.worlds["test"], [Spoiled(position=1)]
 
     def again() -> None:
-        print_room.reprint(parts.db, world, 1, positions=[1], reason="Jam", now=now)
+        print_room_service.reprint(parts.db, world, 1, positions=[1], reason="Jam", now=now)
 
     with ThreadPoolExecutor(1) as thread:
         with meanwhile(parts, pair[0], again):
-            marked = thread.submit(marking.mark, parts.db, 1, "spoiled", spoiled=spoiled, now=now)
+            marked = thread.submit(marks.mark, parts.db, 1, "spoiled", spoiled=spoiled, now=now)
             wait_until(lambda: _waiting(parts) == 2 or marked.done())
         with pytest.raises(Invalid, match="Piece 1 was reprinted in batch-000002: mark it there"):
             marked.result()
@@ -156,11 +161,13 @@ def test_a_piece_that_is_spoiled_meanwhile_is_not_reprinted(
     now, world, spoiled = clock.now(), parts.worlds["test"], [Spoiled(position=1)]
 
     def spoil() -> None:
-        assert marking.mark(parts.db, 1, "spoiled", spoiled=spoiled, now=now).spoiled == 1
+        assert marks.mark(parts.db, 1, "spoiled", spoiled=spoiled, now=now).spoiled == 1
 
     with ThreadPoolExecutor(1) as thread:
         with meanwhile(parts, pair[0], spoil):
-            made = thread.submit(print_room.reprint, parts.db, world, 1, positions=[1], reason="Jam", now=now)
+            made = thread.submit(
+                print_room_service.reprint, parts.db, world, 1, positions=[1], reason="Jam", now=now
+            )
             wait_until(lambda: _waiting(parts) == 2 or made.done())
         with pytest.raises(Conflict, match="None of these pieces"):
             made.result()
@@ -170,11 +177,11 @@ def test_a_piece_that_is_seen_meanwhile_is_not_spoiled_in_vain(
     parts: Parts, clock: Clock, pair: list[Order]
 ) -> None:
     now, seen = clock.now(), piece(parts, pair[0])
-    print_room.take_progress(parts.db, 1, PrintProgress(printed_at=now), now=now)
+    print_room_service.take_progress(parts.db, 1, PrintProgress(printed_at=now), now=now)
 
     def spoil() -> None:
         with pytest.raises(Invalid, match="is in the mail already"):
-            marking.mark(parts.db, 1, "spoiled", spoiled=[Spoiled(item_id=seen)], now=now)
+            marks.mark(parts.db, 1, "spoiled", spoiled=[Spoiled(item_id=seen)], now=now)
 
     with meanwhile(parts, pair[0], spoil) as tx:
         move_items(tx, [Move(seen, ItemStatus.IN_TRANSIT)], now=now)
@@ -190,6 +197,8 @@ def test_closing_holds_no_order_while_it_waits_for_a_lower_one(
     clock.advance(days=100)
     days = timedelta(days=3)
     world = replace(parts.worlds["test"], infer_after=days, infer_unseen_after=None, reroute_ends=days)
-    with meanwhile(parts, rerouted, lambda: closing.close(parts.db, {"test": world}, now=clock.now())) as tx:
+    with meanwhile(
+        parts, rerouted, lambda: tracking_tasks.close(parts.db, {"test": world}, now=clock.now())
+    ) as tx:
         tx.execute(HOLD, {"order": sorted_out.id})
     assert statuses(parts, sorted_out) == ["Delivered"]

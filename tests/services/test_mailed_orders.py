@@ -10,12 +10,15 @@ from pressing import composed_batch, print_rows
 from travelling import ingest, scan
 
 from makers import Clock, people, person
-from quillpost.accounts.rules import Caller
-from quillpost.fulfilment import marking, print_room, production, store
-from quillpost.fulfilment.marking import Spoiled
-from quillpost.orders.records import Order
-from quillpost.parts import Parts
-from quillpost.ports.printing import PrintProgress
+from quillpost.accounts.models import Caller
+from quillpost.app.container import Parts
+from quillpost.fulfillment import production
+from quillpost.fulfillment import queries as fulfillment_queries
+from quillpost.fulfillment.ports import PrintProgress
+from quillpost.fulfillment.print_room import marks
+from quillpost.fulfillment.print_room import service as print_room_service
+from quillpost.fulfillment.print_room.marks import Spoiled
+from quillpost.orders.models import Order
 
 ABROAD = person(address="3 Rue Haute", city="Paris", province=None, postal_code="75001", country="FR")
 
@@ -32,16 +35,16 @@ def with_the_printer(
     batch_id = composed_batch(parts, clock, who, whom)
     production.hand_over(parts.press, batch_id, now=parts.clock())
     with parts.db.work() as tx:
-        [order] = store.batch_orders(tx, batch_id)
+        [order] = fulfillment_queries.batch_orders(tx, batch_id)
     return order, batch_id
 
 
 def hear(parts: Parts, batch_id: int, **progress: Any) -> None:
-    print_room.take_progress(parts.db, batch_id, PrintProgress(**progress), now=parts.clock())
+    print_room_service.take_progress(parts.db, batch_id, PrintProgress(**progress), now=parts.clock())
 
 
 def reprint(parts: Parts, batch_id: int, *positions: int) -> int:
-    made = print_room.reprint(
+    made = print_room_service.reprint(
         parts.db,
         parts.worlds["test"],
         batch_id,
@@ -79,7 +82,7 @@ def test_an_order_is_mailed_when_its_batch_is_marked_so(
     assert stands(parts, order) == ("printing", 0)
     for _ in range(2):
         if by == "a person":
-            marking.mark(parts.db, batch_id, "mailed", now=clock.now())
+            marks.mark(parts.db, batch_id, "mailed", now=clock.now())
         else:
             hear(parts, batch_id, mailed_at=clock.now())
     assert stands(parts, order) == ("mailed", 2)
@@ -127,18 +130,18 @@ def test_a_spoiled_piece_does_not_hold_its_order_back(
     order, batch_id = with_the_printer(parts, clock, owner, people(2))
     torn = [Spoiled(position=2, reason="Torn")]
     if when == "before":
-        marking.mark(parts.db, batch_id, "spoiled", spoiled=torn, now=clock.now())
+        marks.mark(parts.db, batch_id, "spoiled", spoiled=torn, now=clock.now())
         hear(parts, batch_id, mailed_at=clock.now())
     else:
         ingest(parts, scan(codes(parts, order)[0], "1", clock.now()))
         assert stands(parts, order) == ("printing", 1)
-        marking.mark(parts.db, batch_id, "spoiled", spoiled=torn, now=clock.now())
+        marks.mark(parts.db, batch_id, "spoiled", spoiled=torn, now=clock.now())
     assert stands(parts, order) == ("mailed", 1)
 
 
 def test_an_order_of_which_nothing_is_mailed_never_says_so(parts: Parts, clock: Clock, owner: Caller) -> None:
     order, batch_id = with_the_printer(parts, clock, owner, [person()])
-    marking.mark(parts.db, batch_id, "spoiled", spoiled=[Spoiled(position=1, reason="Torn")], now=clock.now())
+    marks.mark(parts.db, batch_id, "spoiled", spoiled=[Spoiled(position=1, reason="Torn")], now=clock.now())
     assert steps(parts, order)[-2:] == ["printing", "fulfilled"]
 
 
@@ -147,7 +150,7 @@ def test_a_piece_that_spoils_after_it_was_said_to_be_mailed_was_not(
 ) -> None:
     order, batch_id = with_the_printer(parts, clock, owner, people(2))
     hear(parts, batch_id, mailed_at=clock.now())
-    marking.mark(parts.db, batch_id, "spoiled", spoiled=[Spoiled(position=1, reason="Torn")], now=clock.now())
+    marks.mark(parts.db, batch_id, "spoiled", spoiled=[Spoiled(position=1, reason="Torn")], now=clock.now())
     assert stands(parts, order) == ("mailed", 1)
 
 

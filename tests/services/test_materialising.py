@@ -11,19 +11,19 @@ from listing import CENTS, CREATIVE, REVIEW, entries, make_list, make_order
 from placing import open_account
 
 from makers import Clock, carry_on, people, person
-from quillpost.accounts.rules import Caller
+from quillpost.accounts.models import Caller
 from quillpost.accounts.service import tenant
-from quillpost.audience.lists import lock_lists
-from quillpost.audience.rules import REPEATED, SAME_ADDRESS, SUPPRESSED
-from quillpost.database.press_tables import batches, prints
-from quillpost.database.tables import facts, items, mailing_lists, orders
-from quillpost.fulfilment import production, review
-from quillpost.kit.tokens import SHORT_CODE_LENGTH
-from quillpost.orders import service
-from quillpost.orders.materialising import MATERIALISE, materialise, materialise_again
-from quillpost.orders.service import SWEEP
-from quillpost.parts import Parts
-from quillpost.postal.judging import NO_ADDRESS
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import facts, items, mailing_lists, orders
+from quillpost.core.database.tables.print_room import batches, prints
+from quillpost.core.tokens import SHORT_CODE_LENGTH
+from quillpost.fulfillment import production, review
+from quillpost.orders import create
+from quillpost.orders.create import SWEEP
+from quillpost.orders.materialization import MATERIALISE, materialise, materialise_again
+from quillpost.recipients.addresses.service import NO_ADDRESS
+from quillpost.recipients.lists.queries import lock_lists
+from quillpost.recipients.rules import REPEATED, SAME_ADDRESS, SUPPRESSED
 
 ONLY_MAIL = {"name": "Nobody", "email": "nobody@example.com"}
 
@@ -187,7 +187,7 @@ def test_lists_count_nothing_of_what_is_not_mailed(parts: Parts, owner: Caller, 
     for order_id in (cancelled, later, now):
         make(parts, order_id)
     with parts.db.transaction(tenant(owner)) as tx:
-        service.cancel(tx, cancelled, now=clock.now())
+        create.cancel(tx, cancelled, now=clock.now())
     barred = make_list(parts, owner, people(1), suppresses=True)
     clock.advance(seconds=REVIEW.seconds)
     hand_over_what_is_due(parts)
@@ -235,7 +235,7 @@ def test_a_second_run_changes_nothing(parts: Parts, owner: Caller) -> None:
 def test_a_cancelled_order_makes_no_items(parts: Parts, owner: Caller) -> None:
     order_id = make_order(parts, owner, make_list(parts, owner, people(2)), authorised=CENTS)
     with parts.db.transaction(tenant(owner)) as tx:
-        service.cancel(tx, order_id, now=parts.clock())
+        create.cancel(tx, order_id, now=parts.clock())
     make(parts, order_id)
     assert item_rows(parts, order_id) == []
     assert not order_row(parts, order_id).audience_pending

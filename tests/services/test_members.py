@@ -12,12 +12,12 @@ from signed_in import make_person
 from direct import TestClient
 from makers import Account, Clock, make_account, make_operator, make_sub_account
 from quillpost.accounts import service
-from quillpost.accounts.minting import insert_token
-from quillpost.database.people_tables import memberships, oauth_clients, oauth_grants, people, sessions
-from quillpost.kit.errors import Invalid, NotFound, Refused, Unauthenticated
-from quillpost.parts import Parts
-from quillpost.people import invitations, members
-from quillpost.people.sessions import page_token, switch
+from quillpost.accounts.tokens.queries import insert_token
+from quillpost.accounts.users import invitations, members
+from quillpost.accounts.users.sessions import page_token, switch
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.users import memberships, oauth_clients, oauth_grants, people, sessions
+from quillpost.core.errors import Invalid, NotFound, Refused, Unauthenticated
 
 LEE = "lee@example.com"
 

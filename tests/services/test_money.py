@@ -9,16 +9,16 @@ from hypothesis import strategies as st
 from placing import CENTS, balances, end_review, item_ids, item_rows, open_account, order_row, place
 
 from makers import people, person
-from quillpost.accounts.rules import Caller
+from quillpost.accounts.models import Caller
 from quillpost.accounts.service import tenant
-from quillpost.database import Tx
-from quillpost.database.tables import ledger_moves
-from quillpost.kit.errors import Refused
-from quillpost.orders import service
-from quillpost.orders.moves import Move, move_items
-from quillpost.orders.records import Order
+from quillpost.app.container import Parts
+from quillpost.core.database import Tx
+from quillpost.core.database.tables.base import ledger_moves
+from quillpost.core.errors import Refused
+from quillpost.orders import create
+from quillpost.orders.models import Order
 from quillpost.orders.rules import ENDS, ItemStatus
-from quillpost.parts import Parts
+from quillpost.orders.status import Move, move_items
 
 S = ItemStatus
 FATES: dict[str, list[ItemStatus]] = {
@@ -100,7 +100,7 @@ def test_an_order_that_has_ended_holds_nothing_and_cost_what_was_earned(
     check_books(parts, order)
     if life.is_cancelled:
         with parts.db.transaction(tenant(owner)) as tx:
-            service.cancel(tx, order.id, now=parts.clock())
+            create.cancel(tx, order.id, now=parts.clock())
     else:
         end_review(parts, order)
         live_out(parts, order, life)
@@ -116,9 +116,9 @@ def test_an_order_that_has_ended_holds_nothing_and_cost_what_was_earned(
 def test_a_cancelled_order_gives_everything_back_once(parts: Parts, owner: Caller) -> None:
     order = place(parts, owner, people(3))
     with parts.db.transaction(tenant(owner)) as tx:
-        service.cancel(tx, order.id, now=parts.clock())
+        create.cancel(tx, order.id, now=parts.clock())
     with parts.db.transaction(tenant(owner)) as tx, pytest.raises(Refused, match="it is Cancelled"):
-        service.cancel(tx, order.id, now=parts.clock())
+        create.cancel(tx, order.id, now=parts.clock())
     with parts.db.work() as tx:
         assert kinds(tx, order) == [("authorise", 3 * CENTS), ("release", 3 * CENTS)]
 

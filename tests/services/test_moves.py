@@ -13,11 +13,11 @@ from placing import end_review, fact_rows, item_ids, item_rows, open_account, or
 from waiting import wait_until
 
 from makers import people
-from quillpost.accounts.rules import Caller
-from quillpost.orders.moves import Move, move_items
-from quillpost.orders.records import Order
+from quillpost.accounts.models import Caller
+from quillpost.app.container import Parts
+from quillpost.orders.models import Order
 from quillpost.orders.rules import ENDS, FOLLOWS, ItemStatus
-from quillpost.parts import Parts
+from quillpost.orders.status import Move, move_items
 
 S = ItemStatus
 DAY = date(2026, 5, 9)

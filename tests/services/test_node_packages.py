@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from quillpost.composition.hands.catalogue import STYLES
+from quillpost.rendering.handwriting.catalog import STYLES
 
 ROOT = Path(__file__).parents[2]
 

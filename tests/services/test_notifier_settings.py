@@ -4,19 +4,20 @@ from pathlib import Path
 
 import pytest
 
-from quillpost import wiring
-from quillpost.adapters.notify import address
-from quillpost.adapters.notify.console import ConsoleNotifier
-from quillpost.adapters.notify.smtp import MailServer, SmtpNotifier
-from quillpost.adapters.notify.twilio import TextService, TwilioNotifier
-from quillpost.kit.errors import NotReady
-from quillpost.notifiers import notifiers
+from quillpost.app import bootstrap
+from quillpost.app.bootstrap import notifiers
+from quillpost.core.errors import NotReady
+from quillpost.core.settings import Settings
+from quillpost.integrations.email import address
+from quillpost.integrations.email.console import ConsoleNotifier
+from quillpost.integrations.email.smtp import MailServer, SmtpNotifier
+from quillpost.integrations.sms.twilio import TextService, TwilioNotifier
 
 FROM = "Quillpost <mail@example.com>"
 
 
-def settings(**given: object) -> wiring.Settings:
-    return wiring.Settings.model_validate(given)
+def settings(**given: object) -> Settings:
+    return Settings.model_validate(given)
 
 
 def test_without_settings_messages_are_shown_on_the_console() -> None:
@@ -86,7 +87,7 @@ def test_what_does_not_fit_together_is_told_before_anything_starts(
 ) -> None:
     wrong = settings(**{"mail_from": FROM, "home": tmp_path / "home", **given})
     with pytest.raises(NotReady) as refused:
-        wiring.build(wrong, conninfo)
+        bootstrap.build(wrong, conninfo)
     assert told in refused.value.message
     assert "hush" not in refused.value.message
 

@@ -16,12 +16,12 @@ from newsroom import PHONE, by_text, courier, post, told, work_off
 from placing import open_account
 
 from makers import Clock
-from quillpost.accounts.rules import Caller
-from quillpost.adapters.notify.smtp import MailServer, SmtpNotifier
-from quillpost.notices import rules
-from quillpost.notices.courier import STUMBLED
-from quillpost.parts import Parts
-from quillpost.ports.messages import Message, NeverTaken, NotifierDown
+from quillpost.accounts.models import Caller
+from quillpost.app.container import Parts
+from quillpost.core import outbox
+from quillpost.integrations.email.smtp import MailServer, SmtpNotifier
+from quillpost.notifications.ports import Message, NeverTaken, NotifierDown
+from quillpost.notifications.sender import STUMBLED
 
 ZERO, HALF = "a \\u0000 zero", "half a \\ud83d character"
 
@@ -103,7 +103,7 @@ def test_what_nobody_foresaw_counts_and_comes_to_an_end(
     odd = Odd(fault)
     one = courier(parts, odd)
     with structlog.testing.capture_logs() as lines:
-        for attempts, wait in enumerate(rules.RETRY_AFTER, 1):
+        for attempts, wait in enumerate(outbox.RETRY_AFTER, 1):
             work_off(one)
             [row] = told(parts)
             assert (row.status, row.attempts, row.error) == ("pending", attempts, STUMBLED)
@@ -112,7 +112,7 @@ def test_what_nobody_foresaw_counts_and_comes_to_an_end(
         work_off(one)
     [row] = told(parts)
     assert (row.status, row.attempts, row.error) == ("failed", odd.asked, STUMBLED)
-    assert odd.asked == len(rules.RETRY_AFTER) + 1
+    assert odd.asked == len(outbox.RETRY_AFTER) + 1
     stumbles = [line for line in lines if line["event"] == "notices.attempt_stumbled"]
     assert [line["notice"] for line in stumbles] == [row.id] * odd.asked
     assert "dana" not in str(stumbles)

@@ -11,14 +11,15 @@ from pressing import booked, composed_batch, forget_jobs
 from waiting import wait_until
 
 from makers import Clock, person
-from quillpost.database.press_tables import batches
-from quillpost.fulfilment import print_room, production, store
-from quillpost.fulfilment.partner_words import Word, take_word
-from quillpost.fulfilment.press import Press
-from quillpost.fulfilment.steps import HAND_OVER
-from quillpost.kit.errors import Conflict
-from quillpost.parts import Parts
-from quillpost.ports.printing import PartnerDown, PrintJob, PrintProgress
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.print_room import batches
+from quillpost.core.errors import Conflict
+from quillpost.fulfillment import production
+from quillpost.fulfillment import queries as fulfillment_queries
+from quillpost.fulfillment.models import HAND_OVER, Press
+from quillpost.fulfillment.partners import Word, take_word
+from quillpost.fulfillment.ports import PartnerDown, PrintJob, PrintProgress
+from quillpost.fulfillment.print_room import service as print_room_service
 
 FORMER, PRESENT = "https://old.example.com/press", "https://new.example.com/press"
 
@@ -53,9 +54,9 @@ def press_of(parts: Parts, printer: PrintShop, partner: str) -> Press:
     return replace(parts.press, worlds={"test": world})
 
 
-def read(parts: Parts, batch_id: int) -> store.Batch:
+def read(parts: Parts, batch_id: int) -> fulfillment_queries.Batch:
     with parts.db.work() as tx:
-        return store.read_batch(tx, batch_id)
+        return fulfillment_queries.read_batch(tx, batch_id)
 
 
 def offer(parts: Parts, clock: Clock, batch_id: int, *, fault: BaseException | None = None) -> PrintShop:
@@ -68,7 +69,7 @@ def offer(parts: Parts, clock: Clock, batch_id: int, *, fault: BaseException | N
 def refused_anew(parts: Parts, batch_id: int) -> str:
     before = read(parts, batch_id)
     with pytest.raises(Conflict) as refused:
-        print_room.retry(parts.db, batch_id, anew=True)
+        print_room_service.retry(parts.db, batch_id, anew=True)
     assert read(parts, batch_id) == before
     return refused.value.message
 
@@ -127,7 +128,7 @@ def test_a_partner_who_is_set_back_takes_the_batch(parts: Parts, clock: Clock, b
 
 def test_a_retry_alone_changes_nothing_about_the_partner(parts: Parts, clock: Clock, batch_id: int) -> None:
     offer(parts, clock, batch_id)
-    print_room.retry(parts.db, batch_id)
+    print_room_service.retry(parts.db, batch_id)
     present = PrintShop()
     production.hand_over(press_of(parts, present, PRESENT), batch_id, now=clock.now())
     assert (read(parts, batch_id).partner, present.jobs) == (FORMER, [])
@@ -141,7 +142,7 @@ def test_a_batch_that_the_former_partner_does_not_have_is_offered_anew(
     press = press_of(parts, present, PRESENT)
     production.hand_over(press, batch_id, now=clock.now())
     forget_jobs(parts)
-    print_room.retry(parts.db, batch_id, anew=True)
+    print_room_service.retry(parts.db, batch_id, anew=True)
     batch = read(parts, batch_id)
     assert (batch.status, batch.partner, batch.trouble, batch.trouble_at) == ("composed", None, None, None)
     with parts.db.work() as tx:
@@ -181,12 +182,12 @@ def test_of_two_machines_with_other_settings_one_offers_the_batch(
     parts: Parts, clock: Clock, batch_id: int
 ) -> None:
     with parts.db.work() as tx:
-        assert store.offer_batch(tx, batch_id, to=FORMER).partner == FORMER
+        assert fulfillment_queries.offer_batch(tx, batch_id, to=FORMER).partner == FORMER
     with parts.db.work() as tx:
-        assert store.offer_batch(tx, batch_id, to=PRESENT).partner == FORMER
+        assert fulfillment_queries.offer_batch(tx, batch_id, to=PRESENT).partner == FORMER
         tx.execute(sa.update(batches).values(status="handed", partner=None))
     with parts.db.work() as tx:
-        assert store.offer_batch(tx, batch_id, to=PRESENT).partner is None
+        assert fulfillment_queries.offer_batch(tx, batch_id, to=PRESENT).partner is None
     assert read(parts, batch_id).partner is None
 
 
@@ -202,8 +203,8 @@ def test_a_step_that_begins_while_the_batch_is_taken_back_writes_its_partner_dow
             return bool(other.execute(sa.text("select 1 from pg_locks where not granted")).first())
 
     with parts.db.work() as tx:
-        store.read_batch(tx, batch_id, locked=True)
-        store.take_back(tx, batch_id)
+        fulfillment_queries.read_batch(tx, batch_id, locked=True)
+        fulfillment_queries.take_back(tx, batch_id)
         step.start()
         wait_until(is_waiting)
     step.join(timeout=30)

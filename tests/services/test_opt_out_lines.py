@@ -10,19 +10,20 @@ from pressing import READY, batch_rows, files_of, sweep
 from scanned import codes_of
 
 from makers import Account, Build, Clock, people, person
-from quillpost import wiring
-from quillpost.composition.content import Copy
-from quillpost.database.press_tables import batch_files, batches
-from quillpost.database.tables import items
-from quillpost.fulfilment import production
-from quillpost.fulfilment.drawing import PRINT_FILE
-from quillpost.fulfilment.proofs import draw_proof
-from quillpost.live_readiness import live_readiness
-from quillpost.orders import look
-from quillpost.orders.materialising import materialise
-from quillpost.orders.records import Item
-from quillpost.orders.store import read_order
-from quillpost.parts import Parts
+from quillpost.app import bootstrap
+from quillpost.app.container import Parts
+from quillpost.app.readiness import live_readiness
+from quillpost.core.database.tables.base import items
+from quillpost.core.database.tables.print_room import batch_files, batches
+from quillpost.core.settings import Settings
+from quillpost.fulfillment import production
+from quillpost.fulfillment.drawing import PRINT_FILE
+from quillpost.fulfillment.proofs import draw_proof
+from quillpost.orders import designs
+from quillpost.orders.items import read_order
+from quillpost.orders.materialization import materialise
+from quillpost.orders.models import Item
+from quillpost.rendering.models import Copy
 
 WORDS = "Prefer no mail? 127.0.0.1:8025/stop/"
 PAGE = "https://shop.example.com/hi"
@@ -72,7 +73,7 @@ def test_a_code_is_drawn_as_a_qr_code_only_where_it_leads_somewhere(owner: Accou
         with parts.db.work() as tx:
             order = read_order(tx, order_id)
             item = tx.execute(sa.select(items).where(items.c.order_id == order_id)).one()
-        copy = look.copy(Item.of(item), order, qr_base="https://mail.example.com", opt_out="Stop: ")
+        copy = designs.copy(Item.of(item), order, qr_base="https://mail.example.com", opt_out="Stop: ")
         assert copy.opt_out == f"Stop: {item.code}"
         assert copy.qr_url == (f"https://mail.example.com/q/{item.code}" if drawn else None)
 
@@ -130,13 +131,13 @@ def test_a_proof_has_it_and_a_preview_shows_the_code_of_previews(
     order_id = owner.send().json()["id"]
     assert f"{WORDS}{codes_of(parts, order_id)[0]}" in backs(draw_proof(parts.press, order_id))[0]
     shown: list[Copy] = []
-    true_specimen = look.specimen
+    true_specimen = designs.specimen
 
     def seen(*whom: Any, **how: Any) -> Copy:
         shown.append(true_specimen(*whom, **how))
         return shown[-1]
 
-    monkeypatch.setattr(look, "specimen", seen)
+    monkeypatch.setattr(designs, "specimen", seen)
     assert owner.send(preview=True).status_code == 200
     assert [copy.opt_out for copy in shown] == [f"{WORDS}PREVIEW0"]
 
@@ -144,10 +145,10 @@ def test_a_proof_has_it_and_a_preview_shows_the_code_of_previews(
 def test_an_address_too_long_for_the_line_is_a_gap_unless_there_is_none() -> None:
     base = f"https://{'mail.' * 16}example.com"
     for chosen, gaps in (({}, 1), ({"opt_out_line": False}, 0), ({"base_url": READY["base_url"]}, 0)):
-        settings = wiring.Settings.model_validate(READY | {"base_url": base} | chosen)
-        found = live_readiness(settings, wiring.studio(settings)).gaps
+        settings = Settings.model_validate(READY | {"base_url": base} | chosen)
+        found = live_readiness(settings, bootstrap.studio(settings)).gaps
         assert len(found) == gaps
-    settings = wiring.Settings.model_validate(READY | {"base_url": base})
-    [told] = live_readiness(settings, wiring.studio(settings)).gaps
+    settings = Settings.model_validate(READY | {"base_url": base})
+    [told] = live_readiness(settings, bootstrap.studio(settings)).gaps
     assert told.startswith("QUILLPOST_BASE_URL is too long for the opt-out line on 4x6 postcard,")
     assert told.endswith("use a shorter one, or set QUILLPOST_OPT_OUT_LINE to false.")

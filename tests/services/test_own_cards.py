@@ -9,10 +9,10 @@ from asked_cards import BRAND, CENTS, card, good, stock_up
 from waiting import wait_until
 
 from makers import Clock
-from quillpost.adapters.giftcards.stock import StockCards
-from quillpost.database.giftcard_tables import giftcard_stock
-from quillpost.parts import Parts
-from quillpost.ports.giftcards import GiftCard, NoCard
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.giftcards import giftcard_stock
+from quillpost.integrations.giftcards.stock import StockCards
+from quillpost.orders.giftcards.ports import GiftCard, NoCard
 
 IS_WAITING = sa.text("select count(*) from pg_locks where not granted")
 

@@ -14,17 +14,18 @@ from signed_in import make_person
 from waiting import wait_until
 
 from makers import Account, make_sub_account
-from quillpost.accounts import clients, personal_tokens, service
-from quillpost.accounts.audit import Actor
-from quillpost.accounts.clients import Registration
-from quillpost.accounts.removing import remove_sub_account
-from quillpost.accounts.sub_accounts import lock_sub_account
-from quillpost.database import Tenant, Tx
-from quillpost.database.people_tables import audit_log, memberships
-from quillpost.kit.errors import Forbidden, Invalid, NotFound, Unauthenticated
-from quillpost.parts import Parts
-from quillpost.people import invitations, members
-from quillpost.people.sessions import page_token
+from quillpost.accounts import service
+from quillpost.accounts.audit.service import Actor
+from quillpost.accounts.oauth import clients
+from quillpost.accounts.oauth.clients import Registration
+from quillpost.accounts.sub_accounts import lock_sub_account, remove_sub_account
+from quillpost.accounts.tokens import service as token_service
+from quillpost.accounts.users import invitations, members
+from quillpost.accounts.users.sessions import page_token
+from quillpost.app.container import Parts
+from quillpost.core.database import Tenant, Tx
+from quillpost.core.database.tables.users import audit_log, memberships
+from quillpost.core.errors import Forbidden, Invalid, NotFound, Unauthenticated
 
 LEE = "lee@example.com"
 WISH = Registration("Letterhead", [BACK])
@@ -52,7 +53,7 @@ class House:
         )  # fmt: skip
 
     def make_token(self, tx: Tx, actor: Actor | None = None) -> str:
-        return personal_tokens.create_token(
+        return token_service.create_token(
             tx, self.account_id, name="All", mode="live", scopes=None, sub_account_id=None, expires_at=None,
             actor=actor or self.by_lee, now=self.parts.clock(),
         )  # fmt: skip
@@ -179,7 +180,7 @@ def test_what_they_made_a_moment_before_ends_with_it(house: House) -> None:
 def test_two_that_are_made_at_once_do_not_share_the_last_place(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(personal_tokens, "MOST_TOKENS", 2)  # the account's own is the first
+    monkeypatch.setattr(token_service, "MOST_TOKENS", 2)  # the account's own is the first
     by_dana = actor_of(house.dana)
     second = in_account(house, lambda own: house.make_token(own, by_dana))
     held = house.parts.db.transaction(Tenant(house.account_id))

@@ -12,9 +12,9 @@ from argon2 import PasswordHasher
 from argon2.profiles import CHEAPEST
 from front_door import hashes_counted
 
-from quillpost.kit.errors import Throttled
-from quillpost.people import passwords
-from quillpost.people.passwords import Hasher
+from quillpost.accounts.users import passwords
+from quillpost.accounts.users.passwords import Hasher
+from quillpost.core.errors import Throttled
 
 PASSWORD = "plum orchard weather vane"
 

@@ -9,19 +9,20 @@ from mail_house import Mail, MailHouse
 from newsroom import by_mail, courier, told, work_off
 
 from makers import Clock
-from quillpost.database.event_tables import notices
-from quillpost.notices import outbox, refusals, upkeep
-from quillpost.notices.refusals import Reader
-from quillpost.parts import Parts
-from quillpost.people import invitations, letters, resets
+from quillpost.accounts.users import emails, invitations, password_resets
+from quillpost.app.container import Parts
+from quillpost.core import outbox
+from quillpost.core.database.tables.notifications import notices
+from quillpost.notifications import digests, unsubscribe
+from quillpost.notifications.unsubscribe import Reader
 
-TEMPLATES = files("quillpost.pages") / "templates"
+TEMPLATES = files("quillpost.web") / "templates"
 BASE = "https://mail.example.com"
 RESET = re.compile(rf"{re.escape(BASE)}/reset/qp_reset_[0-9A-Za-z]+")
 
 
 def ask(parts: Parts) -> None:
-    resets.ask(parts.people, DANA, base_url=BASE, address="192.0.2.7", now=parts.clock())
+    password_resets.ask(parts.people, DANA, base_url=BASE, address="192.0.2.7", now=parts.clock())
 
 
 def sent(parts: Parts) -> Mail:
@@ -42,7 +43,7 @@ def test_the_link_is_in_the_mail_and_then_nowhere(parts: Parts, dana: int) -> No
     assert f'<a href="{found[0]}">' in mail.part("html")
     assert "{link}" not in mail.part("plain") + mail.part("html")
     with parts.db.work() as tx:
-        assert resets.whose(tx, found[0].rpartition("/")[2], now=parts.clock()) == DANA
+        assert password_resets.whose(tx, found[0].rpartition("/")[2], now=parts.clock()) == DANA
     row = told(parts)[0]
     assert (row.status, row.secret_sealed) == ("sent", None)
     assert "qp_reset_" not in row.words
@@ -50,7 +51,7 @@ def test_the_link_is_in_the_mail_and_then_nowhere(parts: Parts, dana: int) -> No
 
 def test_it_says_why_they_get_it_and_needs_no_unsubscribing(parts: Parts, account: int, dana: int) -> None:
     with parts.db.work() as tx:
-        refusals.refuse(tx, Reader(account, DANA), now=parts.clock())
+        unsubscribe.refuse(tx, Reader(account, DANA), now=parts.clock())
     ask(parts)
     mail = sent(parts)
     assert mail.message["List-Unsubscribe"] is None
@@ -121,7 +122,7 @@ def test_what_is_refused_for_good_forgets_it(parts: Parts, dana: int) -> None:
 def test_so_does_what_is_given_up(parts: Parts, clock: Clock, dana: int) -> None:
     ask(parts)
     clock.advance(days=4)
-    upkeep.forget_old(parts.db, now=parts.clock())
+    digests.forget_old(parts.db, now=parts.clock())
     assert (told(parts)[0].status, told(parts)[0].secret_sealed) == ("failed", None)
 
 
@@ -143,7 +144,7 @@ def test_a_link_that_is_over_is_not_sent_any_more(parts: Parts, clock: Clock, da
 def test_a_secret_opens_in_no_other_notice(parts: Parts, dana: int) -> None:
     ask(parts)
     with parts.db.work() as tx:
-        letters.post(tx, dana, key="other", subject="Other", words="{link}", now=parts.clock())
+        emails.post(tx, dana, key="other", subject="Other", words="{link}", now=parts.clock())
         sealed = tx.execute(sa.select(notices.c.secret_sealed).order_by(notices.c.id)).scalars().first()
         tx.execute(sa.update(notices).where(notices.c.key == "other").values(secret_sealed=sealed))
         tx.execute(sa.delete(notices).where(notices.c.key != "other"))
@@ -157,17 +158,17 @@ def test_a_secret_opens_in_no_other_notice(parts: Parts, dana: int) -> None:
 
 def test_nobody_in_no_account_is_written_to(parts: Parts, account: int) -> None:
     with parts.db.work() as tx:
-        letters.post(tx, None, key="a", subject="x", words="x", now=parts.clock())
-        letters.post(tx, 10_000, key="b", subject="x", words="x", now=parts.clock())
+        emails.post(tx, None, key="a", subject="x", words="x", now=parts.clock())
+        emails.post(tx, 10_000, key="b", subject="x", words="x", now=parts.clock())
     assert told(parts) == []
 
 
 def test_the_words_are_mails_words(parts: Parts, dana: int) -> None:
     with parts.db.work() as tx:
-        letters.tell_password_changed(tx, dana, by_link=False, now=parts.clock())
-        letters.tell_second_factor_off(tx, dana, now=parts.clock())
+        emails.tell_password_changed(tx, dana, by_link=False, now=parts.clock())
+        emails.tell_second_factor_off(tx, dana, now=parts.clock())
         for left in (0, 1, 5):
-            letters.tell_recovery_code_used(tx, dana, left=left, now=parts.clock())
+            emails.tell_recovery_code_used(tx, dana, left=left, now=parts.clock())
     words = [row.words for row in told(parts)]
     assert len(words) == 5
     assert "2026-05-04 12:00:00 UTC, by somebody who was signed in as you." in words[0]

@@ -9,8 +9,12 @@ from front_door import come
 from signed_in import make_person
 
 from makers import Clock
-from quillpost.accounts.minting import insert_token
-from quillpost.database.people_tables import (
+from quillpost.accounts.tokens.queries import insert_token
+from quillpost.accounts.users import tasks as user_tasks
+from quillpost.app.container import Parts
+from quillpost.app.tasks import tasks
+from quillpost.core.database.tables.base import tokens
+from quillpost.core.database.tables.users import (
     invitations,
     memberships,
     oauth_clients,
@@ -21,10 +25,6 @@ from quillpost.database.people_tables import (
     refresh_tokens,
     sessions,
 )
-from quillpost.database.tables import tokens
-from quillpost.duties import tasks
-from quillpost.parts import Parts
-from quillpost.people import upkeep
 
 
 def insert(parts: Parts, table: sa.Table, **values: Any) -> None:
@@ -38,7 +38,7 @@ def count(parts: Parts, table: sa.Table) -> int:
 
 
 def forget(parts: Parts) -> None:
-    upkeep.forget_ended(parts.db, now=parts.clock())
+    user_tasks.forget_ended(parts.db, now=parts.clock())
 
 
 def test_sessions_go_when_they_have_ended(parts: Parts, clock: Clock, dana: int) -> None:
@@ -130,7 +130,7 @@ def test_whoever_is_in_no_account_is_forgotten(parts: Parts, account: int, dana:
 def test_much_is_forgotten_bit_by_bit(
     parts: Parts, clock: Clock, dana: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(upkeep, "STEP", 3)
+    monkeypatch.setattr(user_tasks, "STEP", 3)
     for _ in range(8):
         come(parts)
     clock.advance(days=40)

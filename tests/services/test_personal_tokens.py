@@ -8,17 +8,18 @@ import sqlalchemy as sa
 from signed_in import make_person
 
 from makers import Account, Clock, make_sub_account
-from quillpost.accounts import audit, service
-from quillpost.accounts import personal_tokens as personal
-from quillpost.accounts.audit import Actor
-from quillpost.accounts.minting import insert_token
-from quillpost.accounts.rules import SCOPES
-from quillpost.database import Tenant
-from quillpost.database.people_tables import sessions
-from quillpost.database.tables import sub_accounts, tokens
-from quillpost.kit import tokens as token_format
-from quillpost.kit.errors import Invalid, NotFound, Unauthenticated
-from quillpost.parts import Parts
+from quillpost.accounts import service
+from quillpost.accounts.audit import service as audit_service
+from quillpost.accounts.audit.service import Actor
+from quillpost.accounts.models import SCOPES
+from quillpost.accounts.tokens import service as personal
+from quillpost.accounts.tokens.queries import insert_token
+from quillpost.app.container import Parts
+from quillpost.core import tokens as token_format
+from quillpost.core.database import Tenant
+from quillpost.core.database.tables.base import sub_accounts, tokens
+from quillpost.core.database.tables.users import sessions
+from quillpost.core.errors import Invalid, NotFound, Unauthenticated
 
 DANA, FINN = "dana@example.com", "finn@example.com"
 
@@ -51,9 +52,9 @@ def is_good(parts: Parts, token: str) -> bool:
     return True
 
 
-def log_of(parts: Parts, account: Account) -> list[audit.Entry]:
+def log_of(parts: Parts, account: Account) -> list[audit_service.Entry]:
     with parts.db.work() as tx:
-        return list(audit.read_log(tx, account.id))
+        return list(audit_service.read_log(tx, account.id))
 
 
 def test_a_token_opens_the_account_in_its_mode_and_only_its_digest_is_kept(

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from makers import people, person
-from quillpost.adapters.http.guard import OutboundGuard
-from quillpost.composition.hands.catalogue import STYLES
-from quillpost.kit.errors import Invalid
-from quillpost.orders.examining import examine_wish
-from quillpost.orders.wish import Source, Wish
+from quillpost.core.errors import Invalid
+from quillpost.integrations.http.guard import OutboundGuard
+from quillpost.orders.models import Source, Wish
+from quillpost.orders.validation import examine_wish
+from quillpost.rendering.handwriting.catalog import STYLES
 
 FIELDS = {
     "front": "front_image_url",

@@ -11,15 +11,14 @@ import pytest
 from paramiko import HostKeys
 from sftp_house import PASSWORD, USER, SftpHouse
 
-from quillpost.adapters.files.objects import folder_store
-from quillpost.adapters.places.address import place_at
-from quillpost.adapters.places.local import LocalPlace
-from quillpost.adapters.places.place import OpenPlace, Place, PlaceDown, TooLarge
-from quillpost.adapters.places.sftp import SftpPlace
-from quillpost.adapters.places.sftp_keys import SftpKeys, private_key
-from quillpost.adapters.places.store import StorePlace
-from quillpost.kit.errors import NotReady
-from quillpost.ports.files import FileMissing
+from quillpost.core.errors import NotReady
+from quillpost.core.ports import FileMissing
+from quillpost.integrations.folders.address import place_at
+from quillpost.integrations.folders.local import LocalPlace
+from quillpost.integrations.folders.models import OpenPlace, Place, PlaceDown, SftpKeys, TooLarge
+from quillpost.integrations.folders.objects import StorePlace
+from quillpost.integrations.folders.sftp import SftpPlace, private_key
+from quillpost.integrations.storage.objects import folder_store
 
 KINDS = ("local", "sftp", "store")
 

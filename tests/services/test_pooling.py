@@ -12,15 +12,17 @@ from placing import item_rows, open_account, order_row, place
 from pressing import READY, batch_rows, booked, pool, print_rows, sweep
 
 from makers import Clock, people, person
-from quillpost.accounts.rules import Caller
-from quillpost.database import Tx
-from quillpost.database.press_tables import batches, mailers, prints
-from quillpost.database.tables import files, items, orders
-from quillpost.fulfilment import pooling, print_room, store
-from quillpost.fulfilment.rules import SERIALS_REST, next_cutoff
-from quillpost.kit.errors import Refused
-from quillpost.orders.records import Order
-from quillpost.parts import Parts
+from quillpost.accounts.models import Caller
+from quillpost.app.container import Parts
+from quillpost.core.database import Tx
+from quillpost.core.database.tables.base import files, items, orders
+from quillpost.core.database.tables.print_room import batches, mailers, prints
+from quillpost.core.errors import Refused
+from quillpost.fulfillment import batching
+from quillpost.fulfillment import queries as fulfillment_queries
+from quillpost.fulfillment.print_room import service as print_room_service
+from quillpost.fulfillment.rules import SERIALS_REST, next_cutoff
+from quillpost.orders.models import Order
 
 
 @pytest.fixture
@@ -54,9 +56,9 @@ def test_a_batch_is_of_one_product_class_and_mode(parts: Parts, clock: Clock, ow
     with parts.db.work() as tx:
         made = batch_rows(tx)
         for batch in made:
-            inside = store.batch_orders(tx, batch.id)
+            inside = fulfillment_queries.batch_orders(tx, batch.id)
             assert [(f"postcard-{o.size}", o.mail_class) for o in inside] == [(batch.piece, batch.mail_class)]
-            assert batch.item_count == len(store.batch_items(tx, batch.id)) == 2
+            assert batch.item_count == len(fulfillment_queries.batch_items(tx, batch.id)) == 2
     assert len(made) == 4
 
 
@@ -77,7 +79,9 @@ def test_pieces_lie_in_the_order_of_their_zip_codes(parts: Parts, clock: Clock, 
     sweep(parts, clock)
     with parts.db.work() as tx:
         [batch] = batch_rows(tx)
-        assert [piece.postal_code for piece in store.batch_items(tx, batch.id).values()] == sorted(zips)
+        assert [
+            piece.postal_code for piece in fulfillment_queries.batch_items(tx, batch.id).values()
+        ] == sorted(zips)
 
 
 def test_a_large_order_is_split_and_every_piece_has_its_place(parts: Parts, owner: Caller) -> None:
@@ -91,7 +95,7 @@ def test_a_large_order_is_split_and_every_piece_has_its_place(parts: Parts, owne
         ]  # fmt: skip
         assert made == [row.id for row in rows]
         for row in rows:
-            assert list(store.batch_items(tx, row.id)) == list(range(1, row.item_count + 1))
+            assert list(fulfillment_queries.batch_items(tx, row.id)) == list(range(1, row.item_count + 1))
 
 
 def test_pooling_again_finds_nothing(parts: Parts, owner: Caller) -> None:
@@ -118,7 +122,7 @@ def test_two_poolings_at_once_share_the_orders(parts: Parts, owner: Caller) -> N
     asked = {"mode": "test", "now": parts.clock()}
     with parts.db.work() as one, parts.db.work() as other:
         one.execute(sa.select(orders).where(orders.c.id == first.id).with_for_update(key_share=True))
-        assert list(other.execute(pooling.CLAIM, asked).scalars()) == [second.id]
+        assert list(other.execute(batching.CLAIM, asked).scalars()) == [second.id]
 
 
 # Barcodes
@@ -215,7 +219,7 @@ def test_no_serial_returns_before_its_time(
         assert len(print_rows(tx, order)) == pooled
         # Those who found none wait, and ask again.
         waits_until = order_row(tx, order).pool_at
-        assert waits_until == (None if pooled == 5 else parts.clock() + pooling.WHEN_SHORT)
+        assert waits_until == (None if pooled == 5 else parts.clock() + batching.WHEN_SHORT)
 
 
 # What waits, and what does not
@@ -257,7 +261,7 @@ def test_small_orders_of_a_day_are_pooled_together_at_the_cut_off(
         assert batch_rows(tx) == []
         assert {row.status for row in tx.execute(sa.select(orders))} == {"processing"}
     clock.advance(hours=3)
-    pooling.pool(here.press, now=clock.now())
+    batching.pool(here.press, now=clock.now())
     with parts.db.work() as tx:
         assert [batch.item_count for batch in batch_rows(tx)] == [3]
 
@@ -269,12 +273,14 @@ def late(parts: Parts) -> Parts:
 def test_a_rushed_order_waits_for_nothing_and_goes_first(parts: Parts, clock: Clock, owner: Caller) -> None:
     here = late(parts)
     patient, hasty = place(here, owner), place(here, owner)
-    assert print_room.rush(here.db, "test", [hasty.id], operator_id=None, now=clock.now()) == [hasty.id]
+    assert print_room_service.rush(here.db, "test", [hasty.id], operator_id=None, now=clock.now()) == [
+        hasty.id
+    ]
     sweep(here, clock)
     with parts.db.work() as tx:
         [batch] = batch_rows(tx)
         assert batch.rush
-        assert [order.id for order in store.batch_orders(tx, batch.id)] == [hasty.id]
+        assert [order.id for order in fulfillment_queries.batch_orders(tx, batch.id)] == [hasty.id]
         priority = sa.text("select priority from procrastinate_jobs where args ? 'batch_id'")
         assert tx.execute(priority).scalar_one() > 0
         assert order_row(tx, patient).pool_at > clock.now()
@@ -285,8 +291,10 @@ def test_an_order_that_waits_for_the_cut_off_can_be_rushed(parts: Parts, clock: 
     order = place(here, owner)
     sweep(here, clock)
     for again in ([order.id], []):
-        assert print_room.rush(here.db, "test", [order.id], operator_id=None, now=clock.now()) == again
-    pooling.pool(here.press, now=clock.now())
+        assert (
+            print_room_service.rush(here.db, "test", [order.id], operator_id=None, now=clock.now()) == again
+        )
+    batching.pool(here.press, now=clock.now())
     with parts.db.work() as tx:
         assert [batch.rush for batch in batch_rows(tx)] == [True]
 
@@ -296,10 +304,10 @@ def test_unknown_orders_and_those_of_another_mode_are_not_rushed(
 ) -> None:
     order = place(parts, owner)
     with pytest.raises(Refused, match=rf"^There is no order {order.id}\.$"):
-        print_room.rush(parts.db, "live", [order.id], operator_id=None, now=clock.now())
+        print_room_service.rush(parts.db, "live", [order.id], operator_id=None, now=clock.now())
     for unknown in ([order.id, 999], [999, order.id], [999], [999, 998]):
         with pytest.raises(Refused, match=r"^There is no order 999\.$"):
-            print_room.rush(parts.db, "test", unknown, operator_id=None, now=clock.now())
+            print_room_service.rush(parts.db, "test", unknown, operator_id=None, now=clock.now())
     with parts.db.work() as tx:
         assert not order_row(tx, order).rush
 
@@ -308,9 +316,9 @@ def test_the_print_room_need_not_wait_for_the_cut_off(parts: Parts, clock: Clock
     here = late(parts)
     place(here, owner)
     sweep(here, clock)
-    assert print_room.pool_now(here.db, "live", now=clock.now()) == 0
-    assert print_room.pool_now(here.db, "test", now=clock.now()) == 1
-    pooling.pool(here.press, now=clock.now())
+    assert print_room_service.pool_now(here.db, "live", now=clock.now()) == 0
+    assert print_room_service.pool_now(here.db, "test", now=clock.now()) == 1
+    batching.pool(here.press, now=clock.now())
     with parts.db.work() as tx:
         assert len(batch_rows(tx)) == 1
 
@@ -321,7 +329,7 @@ def test_more_orders_than_a_statement_has_parameters_are_pooled(parts: Parts, ow
         tx.execute(sa.update(orders).values(status="processing", pool_at=parts.clock()))
         ids = [*range(order.id, order.id + 70_000)]
         world = parts.worlds["test"]
-        made = pooling.pool_orders(tx, parts.press.stocks, world, ids, now=parts.clock())
+        made = batching.pool_orders(tx, parts.press.stocks, world, ids, now=parts.clock())
         assert len(made) == 1
         assert order_row(tx, order).pool_at is None
 
@@ -331,7 +339,7 @@ def test_pieces_of_a_product_that_is_unknown_here_are_not_forgotten(parts: Parts
     with parts.db.work() as tx:
         tx.execute(sa.update(orders).values(status="processing", pool_at=parts.clock(), piece="poster"))
         assert pool(parts, tx, order) == []
-        assert order_row(tx, order).pool_at == parts.clock() + pooling.WHEN_SHORT
+        assert order_row(tx, order).pool_at == parts.clock() + batching.WHEN_SHORT
 
 
 def test_a_machine_that_is_not_ready_pools_nothing(build: Any, clock: Clock) -> None:
@@ -341,11 +349,11 @@ def test_a_machine_that_is_not_ready_pools_nothing(build: Any, clock: Clock) -> 
     here = with_world(parts, "live", cutoff=(clock.now() - timedelta(hours=1)).time())
     sweep(here, clock)
     clock.advance(days=1)
-    pooling.pool(with_world(parts, "live", gaps=("No mailer id.",), mailer_id="").press, now=clock.now())
+    batching.pool(with_world(parts, "live", gaps=("No mailer id.",), mailer_id="").press, now=clock.now())
     with parts.db.work() as tx:
         assert batch_rows(tx) == []
         assert order_row(tx, order).pool_at is not None
-    pooling.pool(here.press, now=clock.now())
+    batching.pool(here.press, now=clock.now())
     with parts.db.work() as tx:
         assert len(batch_rows(tx)) == 1
 
@@ -374,9 +382,9 @@ def test_a_batch_carries_no_more_pictures_than_a_press_can_load(parts: Parts, ow
         for order in several:
             front_of(tx, order, own_picture(tx, owner, parts, 40))
         made = pool(parts, tx, *several, most_bytes=100)
-        inside = [{order.id for order in store.batch_orders(tx, batch)} for batch in made]
+        inside = [{order.id for order in fulfillment_queries.batch_orders(tx, batch)} for batch in made]
         assert all(len(each) <= 3 for each in inside)  # two pictures fit, and one is begun
-        assert sum(len(store.batch_items(tx, batch)) for batch in made) == 12
+        assert sum(len(fulfillment_queries.batch_items(tx, batch)) for batch in made) == 12
         assert 2 < len(made) < 6
 
 
@@ -396,4 +404,4 @@ def test_pieces_with_pictures_of_their_own_are_parted_too(parts: Parts, owner: C
             own = own_picture(tx, owner, parts, 50)
             tx.execute(sa.update(items).where(items.c.id == item.id).values(front_file_id=own))
         made = pool(parts, tx, order, most_bytes=100)
-        assert [len(store.batch_items(tx, batch)) for batch in made] == [2, 2, 2]
+        assert [len(fulfillment_queries.batch_items(tx, batch)) for batch in made] == [2, 2, 2]

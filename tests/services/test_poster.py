@@ -15,10 +15,9 @@ from http_stand_in import (
     saying,
 )
 
-from quillpost.adapters.http.guard import OutboundGuard
-from quillpost.adapters.http.poster import WebhookPoster
-from quillpost.adapters.http.resolver import PooledResolver
-from quillpost.ports.messages import PostOutcome
+from quillpost.integrations.http.client import WebhookPoster
+from quillpost.integrations.http.guard import OutboundGuard, PooledResolver
+from quillpost.notifications.ports import PostOutcome
 
 BODY = b'{"event_type":"order_item.delivered"}'
 HEADERS: Mapping[str, str] = {"content-type": "application/json", "webhook-id": "7"}

@@ -15,8 +15,8 @@ from processes import until
 from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
-from quillpost.database.embedded import EmbeddedPostgres
-from quillpost.database.postgres_supervisor import Pace, PostgresSupervisor
+from quillpost.core.database.embedded.server import EmbeddedPostgres
+from quillpost.core.database.embedded.supervisor import Pace, PostgresSupervisor
 
 pytestmark = pytest.mark.costly
 

@@ -8,11 +8,11 @@ import pikepdf
 import pytest
 
 from makers import Build
-from quillpost.composition.content import Addressee, Copy, Design
-from quillpost.composition.geometry import INCH
-from quillpost.composition.pdf.intent import SRGB
-from quillpost.kit.errors import NotReady
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.core.errors import NotReady
+from quillpost.rendering.geometry import INCH
+from quillpost.rendering.models import Addressee, Copy, Design
+from quillpost.rendering.pdf.color import SRGB
 
 MADE_AT = datetime(2026, 5, 4, tzinfo=UTC)
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from partners import FILES, KINDS, REFERENCE, FolderPrinter, Printer, job, now, printer_of
 
-from quillpost.kit.errors import Unavailable
-from quillpost.ports.printing import PartnerDown, PrintProgress
+from quillpost.core.errors import Unavailable
+from quillpost.fulfillment.ports import PartnerDown, PrintProgress
 
 
 @pytest.fixture(params=KINDS)

@@ -11,13 +11,15 @@ from placing import balances, item_rows, open_account, order_row, place
 from pressing import READY, batch_rows, booked, composed_batch, files_of, forget_jobs, print_rows, sweep
 
 from makers import Clock, people, person
-from quillpost.accounts.rules import Caller
-from quillpost.database.press_tables import batches, prints
-from quillpost.database.tables import mailing_lists
-from quillpost.fulfilment import print_room, production, store
-from quillpost.kit.errors import Conflict, NotFound, Unavailable
-from quillpost.parts import Parts
-from quillpost.ports.printing import PartnerDown, PrintJob, PrintProgress
+from quillpost.accounts.models import Caller
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import mailing_lists
+from quillpost.core.database.tables.print_room import batches, prints
+from quillpost.core.errors import Conflict, NotFound, Unavailable
+from quillpost.fulfillment import production
+from quillpost.fulfillment import queries as fulfillment_queries
+from quillpost.fulfillment.ports import PartnerDown, PrintJob, PrintProgress
+from quillpost.fulfillment.print_room import service as print_room_service
 
 
 @pytest.fixture
@@ -32,17 +34,17 @@ def handed_batch(parts: Parts, clock: Clock, who: Caller, whom: Sequence[dict[st
 
 
 def take(parts: Parts, batch_id: int, **progress: Any) -> None:
-    print_room.take_progress(parts.db, batch_id, PrintProgress(**progress), now=parts.clock())
+    print_room_service.take_progress(parts.db, batch_id, PrintProgress(**progress), now=parts.clock())
 
 
 def statuses(parts: Parts, batch_id: int) -> list[str]:
     with parts.db.work() as tx:
-        return [item.status.value for item in store.batch_items(tx, batch_id).values()]
+        return [item.status.value for item in fulfillment_queries.batch_items(tx, batch_id).values()]
 
 
 def status(parts: Parts, batch_id: int) -> str:
     with parts.db.work() as tx:
-        return store.read_batch(tx, batch_id).status
+        return fulfillment_queries.read_batch(tx, batch_id).status
 
 
 # Progress
@@ -59,7 +61,7 @@ def test_a_batch_is_acknowledged_printed_and_mailed(parts: Parts, clock: Clock, 
     for _ in range(2):
         take(parts, batch_id, printed_at=made, mailed_at=gone)
     with parts.db.work() as tx:
-        batch = store.read_batch(tx, batch_id)
+        batch = fulfillment_queries.read_batch(tx, batch_id)
     assert batch.status == "mailed"
     assert (batch.acknowledged_at, batch.printed_at, batch.mailed_at) == (heard, made, gone)
 
@@ -72,7 +74,7 @@ def test_nobody_mails_in_the_future_or_before_the_batch_was_there(
     clock.advance(hours=1)
     take(parts, batch_id, printed_at=handed - timedelta(days=400), mailed_at=handed + timedelta(days=400))
     with parts.db.work() as tx:
-        batch = store.read_batch(tx, batch_id)
+        batch = fulfillment_queries.read_batch(tx, batch_id)
     assert (batch.printed_at, batch.mailed_at) == (handed, clock.now())
 
 
@@ -92,8 +94,8 @@ def test_a_spoiled_piece_fails_and_its_money_returns(
 ) -> None:
     batch_id = handed_batch(parts, clock, owner, people(3))
     with parts.db.work() as tx:
-        [order] = store.batch_orders(tx, batch_id)
-        torn = store.batch_items(tx, batch_id)[2].id
+        [order] = fulfillment_queries.batch_orders(tx, batch_id)
+        torn = fulfillment_queries.batch_items(tx, batch_id)[2].id
     if printed_first:
         take(parts, batch_id, printed_at=clock.now())
     for _ in range(2):
@@ -113,8 +115,8 @@ def test_what_was_printed_for_abroad_can_still_spoil(parts: Parts, clock: Clock,
     abroad = person(address="3 Rue Haute", city="Paris", province=None, postal_code="75001", country="FR")
     batch_id = handed_batch(parts, clock, owner, [abroad])
     with parts.db.work() as tx:
-        [order] = store.batch_orders(tx, batch_id)
-        piece = store.batch_items(tx, batch_id)[1].id
+        [order] = fulfillment_queries.batch_orders(tx, batch_id)
+        piece = fulfillment_queries.batch_items(tx, batch_id)[1].id
     for said, stands in (("printed_at", ("printing", 0)), ("mailed_at", ("fulfilled", 1))):
         take(parts, batch_id, **{said: clock.now()})
         with parts.db.work() as tx:
@@ -136,11 +138,16 @@ def test_a_reprint_is_a_batch_of_its_own_under_new_barcodes(
 ) -> None:
     batch_id = handed_batch(parts, clock, owner, people(4))
     world = parts.worlds["test"]
-    made = print_room.reprint(parts.db, world, batch_id, positions=[2, 3], reason="Smudged", now=clock.now())
+    made = print_room_service.reprint(
+        parts.db, world, batch_id, positions=[2, 3], reason="Smudged", now=clock.now()
+    )
     assert made.pieces == 2
     with parts.db.work() as tx:
-        anew = store.read_batch(tx, made.batch_id)
-        old, new = store.batch_items(tx, batch_id), store.batch_items(tx, made.batch_id)
+        anew = fulfillment_queries.read_batch(tx, made.batch_id)
+        old, new = (
+            fulfillment_queries.batch_items(tx, batch_id),
+            fulfillment_queries.batch_items(tx, made.batch_id),
+        )
         assert ("fulfilment.compose", {"batch_id": made.batch_id}) in booked(tx)
     assert (anew.reprint_of, anew.rush, anew.item_count, anew.piece) == (batch_id, True, 2, "postcard-4x6")
     assert [item.id for item in new.values()] == [old[2].id, old[3].id]
@@ -156,17 +163,21 @@ def test_a_reprint_is_a_batch_of_its_own_under_new_barcodes(
         captured = tx.execute(
             sa.text("select sum(cents) from ledger_moves where kind = 'capture'")
         ).scalar_one()
-        assert captured == sum(row.price_cents for row in item_rows(tx, store.batch_orders(tx, batch_id)[0]))
+        assert captured == sum(
+            row.price_cents for row in item_rows(tx, fulfillment_queries.batch_orders(tx, batch_id)[0])
+        )
 
 
 def test_a_piece_is_reprinted_by_its_number_and_once(parts: Parts, clock: Clock, owner: Caller) -> None:
     batch_id = handed_batch(parts, clock, owner, people(2))
     world = parts.worlds["test"]
     with parts.db.work() as tx:
-        first = store.batch_items(tx, batch_id)[1].id
-    print_room.reprint(parts.db, world, batch_id, item_ids=[first], reason="Lost", now=clock.now())
+        first = fulfillment_queries.batch_items(tx, batch_id)[1].id
+    print_room_service.reprint(parts.db, world, batch_id, item_ids=[first], reason="Lost", now=clock.now())
     with pytest.raises(Conflict, match="None of these pieces"):
-        print_room.reprint(parts.db, world, batch_id, item_ids=[first], reason="Lost", now=clock.now())
+        print_room_service.reprint(
+            parts.db, world, batch_id, item_ids=[first], reason="Lost", now=clock.now()
+        )
     with parts.db.work() as tx:
         rows = tx.execute(sa.select(prints).where(prints.c.item_id == first).order_by(prints.c.edition)).all()
     assert [(row.edition, row.superseded) for row in rows] == [(0, True), (1, False)]
@@ -177,14 +188,16 @@ def test_what_has_ended_or_was_seen_by_the_carrier_is_not_printed_again(
 ) -> None:
     batch_id = handed_batch(parts, clock, owner, people(3))
     with parts.db.work() as tx:
-        inside = store.batch_items(tx, batch_id)
+        inside = fulfillment_queries.batch_items(tx, batch_id)
         tx.execute(sa.text("update items set status = 'In Transit' where id = :i"), {"i": inside[2].id})
     take(parts, batch_id, spoiled={inside[1].id: ""})
-    made = print_room.reprint(
+    made = print_room_service.reprint(
         parts.db, parts.worlds["test"], batch_id, positions=[1, 2, 3], reason="Jam", now=clock.now()
     )
     with parts.db.work() as tx:
-        assert [item.id for item in store.batch_items(tx, made.batch_id).values()] == [inside[3].id]
+        assert [item.id for item in fulfillment_queries.batch_items(tx, made.batch_id).values()] == [
+            inside[3].id
+        ]
 
 
 def test_a_batch_that_is_not_printed_yet_has_nothing_to_print_again(
@@ -192,7 +205,7 @@ def test_a_batch_that_is_not_printed_yet_has_nothing_to_print_again(
 ) -> None:
     batch_id = composed_batch(parts, clock, owner, [person()])
     with pytest.raises(Conflict, match="nothing to reprint"):
-        print_room.reprint(
+        print_room_service.reprint(
             parts.db, parts.worlds["test"], batch_id, positions=[1], reason="Early", now=clock.now()
         )
 
@@ -211,7 +224,7 @@ def test_a_reprint_is_no_second_send_of_its_list(parts: Parts, clock: Clock, own
         ).scalar_one()  # fmt: skip
         tx.execute(sa.text("update items set mailing_list_id = :l"), {"l": a_list})
     production.hand_over(parts.press, batch_id, now=clock.now())
-    made = print_room.reprint(
+    made = print_room_service.reprint(
         parts.db, parts.worlds["test"], batch_id, positions=[1], reason="Jam", now=clock.now()
     )
     for step in (production.compose, production.hand_over):
@@ -254,7 +267,7 @@ def test_a_printer_that_is_down_is_waited_for_and_shown(parts: Parts, clock: Clo
         forget_jobs(parts)
         production.hand_over(press, batch_id, now=clock.now())
         with parts.db.work() as tx:
-            batch = store.read_batch(tx, batch_id)
+            batch = fulfillment_queries.read_batch(tx, batch_id)
             booked_at = tx.execute(sa.text("select scheduled_at from procrastinate_jobs")).scalar_one()
         assert (batch.status, batch.trouble) == ("composed", "The print shop does not answer.")
         assert batch.trouble_at == since
@@ -265,7 +278,7 @@ def test_a_printer_that_is_down_is_waited_for_and_shown(parts: Parts, clock: Clo
     printer.is_down = False
     production.hand_over(press, batch_id, now=clock.now())
     with parts.db.work() as tx:
-        batch = store.read_batch(tx, batch_id)
+        batch = fulfillment_queries.read_batch(tx, batch_id)
     assert (batch.status, batch.trouble, batch.trouble_at) == ("handed", None, None)
     assert len(printer.jobs) == 1
 
@@ -279,12 +292,12 @@ def test_a_printer_that_goes_down_later_is_waited_for_too(parts: Parts, clock: C
     printer.is_down = True
     production.follow(press, batch_id, now=clock.now())
     with parts.db.work() as tx:
-        assert store.read_batch(tx, batch_id).trouble == "The print shop does not answer."
+        assert fulfillment_queries.read_batch(tx, batch_id).trouble == "The print shop does not answer."
         assert ("fulfilment.follow", {"batch_id": batch_id}) in booked(tx)
     printer.is_down = False
     production.follow(press, batch_id, now=clock.now())
     with parts.db.work() as tx:
-        batch = store.read_batch(tx, batch_id)
+        batch = fulfillment_queries.read_batch(tx, batch_id)
     assert (batch.status, batch.trouble) == ("printed", None)
 
 
@@ -297,7 +310,7 @@ def test_a_new_partner_is_not_asked_about_the_former_ones_batches(
     another = replace(parts.worlds["test"], printer=printer, partner="https://print.example.com")
     production.follow(replace(parts.press, worlds={"test": another}), batch_id, now=clock.now())
     with parts.db.work() as tx:
-        batch = store.read_batch(tx, batch_id)
+        batch = fulfillment_queries.read_batch(tx, batch_id)
     assert (batch.status, batch.partner) == ("handed", "sandbox")
     assert batch.trouble == "It is with sandbox, who is no longer the print partner: mark it by hand."
     take(parts, batch_id, printed_at=clock.now())
@@ -315,7 +328,7 @@ def test_nothing_is_handed_over_once_the_service_is_no_longer_ready(build: Any, 
     press = replace(parts.press, worlds={"live": unready})
     production.hand_over(press, batch.id, now=clock.now())
     with parts.db.work() as tx:
-        waiting = store.read_batch(tx, batch.id)
+        waiting = fulfillment_queries.read_batch(tx, batch.id)
     assert (waiting.status, waiting.trouble) == ("composed", "The permit has lapsed.")
     assert list(parts.shelf.store.keys("print-jobs/")) == []
 
@@ -330,13 +343,13 @@ def test_nothing_is_composed_or_reprinted_where_the_service_is_not_ready(build: 
     press = replace(parts.press, worlds={"live": unready})
     production.compose(press, batch.id, now=clock.now())
     with parts.db.work() as tx:
-        waiting = store.read_batch(tx, batch.id)
+        waiting = fulfillment_queries.read_batch(tx, batch.id)
         assert ("fulfilment.compose", {"batch_id": batch.id}) in booked(tx)
     assert (waiting.status, waiting.trouble) == ("new", "The permit has lapsed.")
     for step in (production.compose, production.hand_over):
         step(parts.press, batch.id, now=clock.now())
     with pytest.raises(Conflict, match="The permit has lapsed"):
-        print_room.reprint(parts.db, unready, batch.id, positions=[1], reason="Jam", now=clock.now())
+        print_room_service.reprint(parts.db, unready, batch.id, positions=[1], reason="Jam", now=clock.now())
 
 
 def test_a_step_that_was_given_up_is_taken_again(parts: Parts, clock: Clock, owner: Caller) -> None:
@@ -344,7 +357,7 @@ def test_a_step_that_was_given_up_is_taken_again(parts: Parts, clock: Clock, own
     with parts.db.work() as tx:
         tx.execute(sa.text("update procrastinate_jobs set status = 'failed' where args ? 'batch_id'"))
         assert booked(tx) == []
-    print_room.retry(parts.db, batch_id)
+    print_room_service.retry(parts.db, batch_id)
     with parts.db.work() as tx:
         assert booked(tx) == [("fulfilment.hand_over", {"batch_id": batch_id})]
         given_up = "select count(*) from procrastinate_jobs where status = 'failed' and task_name = :task"
@@ -352,7 +365,7 @@ def test_a_step_that_was_given_up_is_taken_again(parts: Parts, clock: Clock, own
     with parts.db.work() as tx:
         tx.execute(sa.update(batches).values(status="mailed"))
     with pytest.raises(Conflict, match="in the mail"):
-        print_room.retry(parts.db, batch_id)
+        print_room_service.retry(parts.db, batch_id)
 
 
 # The same bytes again
@@ -364,10 +377,10 @@ def test_files_are_made_again_to_the_byte_whatever_became_of_the_pieces(
     batch_id = handed_batch(parts, clock, owner, people(4))
     before = files_of(parts, batch_id)
     with parts.db.work() as tx:
-        inside = store.batch_items(tx, batch_id)
+        inside = fulfillment_queries.batch_items(tx, batch_id)
     take(parts, batch_id, spoiled={inside[1].id: "Torn"})
     world = parts.worlds["test"]
-    print_room.reprint(parts.db, world, batch_id, positions=[2], reason="Smudged", now=clock.now())
+    print_room_service.reprint(parts.db, world, batch_id, positions=[2], reason="Smudged", now=clock.now())
     take(parts, batch_id, printed_at=clock.now(), mailed_at=clock.now())
     for key in before:
         parts.shelf.store.delete(key)
@@ -408,9 +421,9 @@ def test_a_batch_counts_what_is_printed_of_it(parts: Parts, clock: Clock, owner:
     sweep(parts, clock)
     with parts.db.work() as tx:
         [batch] = batch_rows(tx)
-        gone = store.batch_items(tx, batch.id)[2].id
+        gone = fulfillment_queries.batch_items(tx, batch.id)[2].id
         tx.execute(sa.text("update items set status = 'Failed' where id = :i"), {"i": gone})
     production.compose(parts.press, batch.id, now=clock.now())
     with parts.db.work() as tx:
-        assert store.read_batch(tx, batch.id).item_count == 2
+        assert fulfillment_queries.read_batch(tx, batch.id).item_count == 2
         assert gone not in [printed.item_id for printed in print_rows(tx, order)]

@@ -7,14 +7,13 @@ import pytest
 from partners import REFERENCE, job, now
 from print_house import SECRET
 
-from quillpost.adapters.files.objects import folder_store
-from quillpost.adapters.printing.folder import FolderPartner
-from quillpost.adapters.printing.hot_folder import HotFolder
-from quillpost.adapters.printing.http import HttpPartner
-from quillpost.kit.errors import NotReady
-from quillpost.ports.printing import PartnerDown, PrintPartner
-from quillpost.print_partner import hook_secrets, live_printer, partner_shown, reach
-from quillpost.wiring import Settings
+from quillpost.app.environments import hook_secrets, live_printer, partner_shown, reach
+from quillpost.core.errors import NotReady
+from quillpost.core.settings import Settings
+from quillpost.fulfillment.ports import PartnerDown, PrintPartner
+from quillpost.integrations.printing.folder import FolderPartner, HotFolder
+from quillpost.integrations.printing.http import HttpPartner
+from quillpost.integrations.storage.objects import folder_store
 
 
 def settings(tmp_path: Path, **chosen: object) -> Settings:

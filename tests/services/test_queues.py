@@ -8,15 +8,19 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from quillpost import wiring
-from quillpost.fulfilment import production, steps
-from quillpost.parts import Parts
+from quillpost.app import bootstrap
+from quillpost.app.container import Parts
+from quillpost.core.settings import Settings
+from quillpost.fulfillment import models as fulfillment_models
+from quillpost.fulfillment import production
 
 JOBS = 3
 PATIENCE = 30
 
 
-@pytest.mark.parametrize(("step", "queue"), [(steps.COMPOSE, "compose"), (steps.HAND_OVER, "hand_over")])
+@pytest.mark.parametrize(
+    ("step", "queue"), [(fulfillment_models.COMPOSE, "compose"), (fulfillment_models.HAND_OVER, "hand_over")]
+)
 def test_of_such_a_step_one_is_taken_at_a_time(
     parts: Parts, monkeypatch: pytest.MonkeyPatch, step: str, queue: str
 ) -> None:
@@ -34,7 +38,7 @@ def test_of_such_a_step_one_is_taken_at_a_time(
     monkeypatch.setattr(production, step.rpartition(".")[2], takes_a_while)
     with parts.db.work() as tx:
         for batch_id in range(JOBS):
-            steps.book(tx, step, batch_id)
+            fulfillment_models.book(tx, step, batch_id)
         queues = tx.execute(sa.text("select distinct queue_name from procrastinate_jobs")).scalars().all()
     assert queues == [queue]
     asyncio.run(_work_until(lambda: len(done) == JOBS, parts))
@@ -44,7 +48,7 @@ def test_of_such_a_step_one_is_taken_at_a_time(
 
 async def _work_until(is_done: Any, parts: Parts) -> None:
     stop = asyncio.Event()
-    working = asyncio.create_task(wiring.runner(wiring.Settings(), parts, concurrency=4).run(stop))
+    working = asyncio.create_task(bootstrap.runner(Settings(), parts, concurrency=4).run(stop))
     deadline = time.monotonic() + PATIENCE
     while not is_done() and time.monotonic() < deadline:
         await asyncio.sleep(0.05)

@@ -9,16 +9,16 @@ from placing import end_review, fact_rows, item_ids, item_rows, open_account, or
 from pressing import READY, batch_rows, print_rows, sweep
 
 from makers import Build, Clock, people, person
-from quillpost.accounts.rules import Caller
-from quillpost.audience.rules import NO_PRICE
-from quillpost.database.tables import items, prices
-from quillpost.fulfilment.readiness import price_gaps
-from quillpost.orders.mailed_pieces import Mailing
-from quillpost.orders.materialising import materialise
-from quillpost.orders.moves import Move, move_items
-from quillpost.orders.records import Order
+from quillpost.accounts.models import Caller
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import items, prices
+from quillpost.fulfillment.readiness import price_gaps
+from quillpost.orders.mailed_items import Mailing
+from quillpost.orders.materialization import materialise
+from quillpost.orders.models import Order
 from quillpost.orders.rules import ItemStatus
-from quillpost.parts import Parts
+from quillpost.orders.status import Move, move_items
+from quillpost.recipients.rules import NO_PRICE
 
 S = ItemStatus
 CANADA = person(name="Cleo", country="CA", province="ON", city="Ottawa", postal_code="K1A 0B1")

@@ -13,30 +13,32 @@ from psycopg.conninfo import conninfo_to_dict
 from test_upgrade import database_of_before
 
 from makers import Build, Clock, person
-from quillpost import wiring
-from quillpost.accounts.rules import Caller
-from quillpost.audience import hook_rows, rejudging
-from quillpost.audience.incoming import KeyHolder, take_in
-from quillpost.audience.joining import change_recipient
-from quillpost.audience.list_keeping import drop_doubles
-from quillpost.audience.rejudging import ADDRESS_RULES, is_under_way, rejudge_recipients
-from quillpost.audience.rules import SAME_ADDRESS, SUPPRESSED
-from quillpost.cli.address_checks import check_addresses
-from quillpost.cli.ground import upgrade
-from quillpost.database import Tenant
-from quillpost.database.embedded import EmbeddedPostgres
-from quillpost.database.schema import migrate
-from quillpost.fulfilment import production, review
-from quillpost.fulfilment.drawing import remade
-from quillpost.fulfilment.store import read_batch
-from quillpost.kit.errors import Invalid
-from quillpost.orders.materialising import materialise
-from quillpost.orders.rejudged_pieces import rejudge
-from quillpost.parts import Parts
-from quillpost.postal.judging import HOME, judge
-from quillpost.privacy import finishing
-from quillpost.privacy.erasing import SECOND_PASS, erase
-from quillpost.privacy.whom import whom_of
+from quillpost.accounts.models import Caller
+from quillpost.app import bootstrap
+from quillpost.app.container import Parts
+from quillpost.cli.doctor.operations import check_addresses
+from quillpost.cli.runtime import upgrade
+from quillpost.core.database import Tenant
+from quillpost.core.database.embedded.server import EmbeddedPostgres
+from quillpost.core.database.schema import migrate
+from quillpost.core.errors import Invalid
+from quillpost.core.settings import Settings
+from quillpost.fulfillment import production, review
+from quillpost.fulfillment.drawing import remade
+from quillpost.fulfillment.queries import read_batch
+from quillpost.orders.materialization import materialise
+from quillpost.orders.rejudged import rejudge
+from quillpost.privacy import erasure
+from quillpost.privacy.erasure import SECOND_PASS, erase
+from quillpost.privacy.models import whom_of
+from quillpost.recipients import rejudging
+from quillpost.recipients.addresses.service import HOME, judge
+from quillpost.recipients.lists.service import drop_doubles
+from quillpost.recipients.rejudging import ADDRESS_RULES, is_under_way, rejudge_recipients
+from quillpost.recipients.rules import SAME_ADDRESS, SUPPRESSED
+from quillpost.recipients.service import change_recipient
+from quillpost.recipients.webhooks import rules as webhook_rules
+from quillpost.recipients.webhooks.service import KeyHolder, take_in
 
 BEFORE = "0010"
 ALL_ARE = "all are judged by the rules of this release"
@@ -137,7 +139,7 @@ def parts(
     with psycopg.connect(postgres.conninfo("postgres"), autocommit=True) as admin:
         admin.execute(f"create database rejudged template {upgraded[0]} strategy file_copy")
         conninfo = postgres.conninfo("rejudged")
-        parts = wiring.build(wiring.Settings(home=tmp_path / "home"), conninfo, clock=clock.now)
+        parts = bootstrap.build(Settings(home=tmp_path / "home"), conninfo, clock=clock.now)
         yield parts
         parts.db.close()
         admin.execute("drop database rejudged with (force)")
@@ -236,11 +238,11 @@ def test_an_erasure_is_not_done_until_all_are_known_by_their_doors(
     with parts.db.work() as tx:
         erase(tx, parts.sealer, Tenant(old.account), whom_of(MAIN_ST), now=clock.now())
     clock.advance(seconds=SECOND_PASS.seconds + 1)
-    finishing.finish(parts.db, parts.sealer, parts.shelf.store, now=clock.now())
+    erasure.finish(parts.db, parts.sealer, parts.shelf.store, now=clock.now())
     assert rows(parts, "select done_at from erasures") == [(None,)]
     assert rows(parts, "select address from recipients where address like '12 Main%'") != []
     rejudge(parts.db, clock.now)
-    finishing.finish(parts.db, parts.sealer, parts.shelf.store, now=clock.now())
+    erasure.finish(parts.db, parts.sealer, parts.shelf.store, now=clock.now())
     assert rows(parts, "select done_at is not null from erasures") == [(True,)]
     assert rows(parts, "select address from recipients where address like '12 Main%'") == []
 
@@ -260,7 +262,9 @@ def test_a_double_can_be_changed(parts: Parts, old: Old, clock: Clock) -> None:
             change_recipient(tx, double, {"address": "PO Box 7"}, clock=clock.now)
         assert "address" in refused.value.fields
         said = [{"email": f"j{double}@example.com", "phone": "1"}, {**MAIN_PARTS, "phone": "2"}]
-        outcomes = take_in(tx, holder, [hook_rows.read(row) for row in said], source=None, clock=clock.now)
+        outcomes = take_in(
+            tx, holder, [webhook_rules.read(row) for row in said], source=None, clock=clock.now
+        )
         assert [outcome[0] for outcome in outcomes if isinstance(outcome, tuple)] == ["changed"] * 2
     assert rows(parts, "select told_apart from recipients where id = :i", i=double) == [(f"double {double}",)]
     assert rows(parts, "select count(*) from recipients where mailing_list_id = :l", l=old.people) == [(5,)]
@@ -312,7 +316,7 @@ def test_new_rules_judge_all_rows_again(
     parts: Parts, old: Old, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rejudge(parts.db, clock.now)
-    for module in ("audience.rejudging", "orders.rejudged_pieces"):
+    for module in ("recipients.rejudging", "orders.rejudged"):
         monkeypatch.setattr(f"quillpost.{module}.ADDRESS_RULES", ADDRESS_RULES + 1)
     assert is_under_way(parts.db)
     rejudge(parts.db, clock.now)

@@ -22,12 +22,14 @@ from placing import open_account
 from signed_in import PASSWORD, make_person
 
 from makers import Clock
-from quillpost.database.people_tables import memberships, password_resets
-from quillpost.kit.errors import Invalid, Refused
-from quillpost.kit.tokens import mint
-from quillpost.notices.outbox import context_of
-from quillpost.parts import Parts
-from quillpost.people import finding, letters, resets
+from quillpost.accounts.users import emails
+from quillpost.accounts.users import password_resets as resets
+from quillpost.accounts.users import queries as user_queries
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.users import memberships, password_resets
+from quillpost.core.errors import Invalid, Refused
+from quillpost.core.outbox import context_of
+from quillpost.core.tokens import mint
 
 NEW = "seven plums in autumn rain"
 BASE = "https://mail.example.com"
@@ -223,7 +225,7 @@ def test_the_notice_is_of_an_account_that_they_are_in(parts: Parts, account: int
     make_person(parts, open_account(parts, "second@example.com").account_id, DANA, role="member")
     with parts.db.work() as tx:
         for _ in range(2):
-            letters.tell_person(
+            emails.tell_person(
                 tx,
                 parts.sealer,
                 dana,
@@ -241,7 +243,7 @@ def test_the_notice_is_of_an_account_that_they_are_in(parts: Parts, account: int
 
 def test_whoever_runs_the_service_finds_people_as_they_sign_in(parts: Parts, dana: int) -> None:
     with parts.db.work() as tx:
-        assert finding.find_person(tx, f"  {DANA.upper()} ") == dana
+        assert user_queries.find_person(tx, f"  {DANA.upper()} ") == dana
         for odd in ("dana\x00@example.com", "lee@example.com", ""):
             with pytest.raises(Refused, match="Nobody signs in with"):
-                finding.find_person(tx, odd)
+                user_queries.find_person(tx, odd)

@@ -11,17 +11,17 @@ from tenant_rows import insert_least, metadata
 from travelling import ingest, journey, mailed
 
 from makers import Build, Clock
-from quillpost import wiring
-from quillpost.accounts.rules import Caller
+from quillpost.accounts.models import Caller
 from quillpost.accounts.service import tenant
-from quillpost.database.press_tables import batch_files, batches
-from quillpost.database.tables import files, items, orders
-from quillpost.kit.errors import Refused
-from quillpost.orders.reading import history, read_item
-from quillpost.orders.records import Order
-from quillpost.orders.replaying import resolve_again
-from quillpost.parts import Parts
-from quillpost.privacy import finishing, forgetting
+from quillpost.app import tasks as app_tasks
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import files, items, orders
+from quillpost.core.database.tables.print_room import batch_files, batches
+from quillpost.core.errors import Refused
+from quillpost.orders.models import Order
+from quillpost.orders.queries import history, read_item
+from quillpost.orders.replay import resolve_again
+from quillpost.privacy import erasure, retention
 from quillpost.privacy.retention import ELSEWHERE, RULES, Step
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -46,7 +46,7 @@ def order(parts: Parts, clock: Clock, owner: Caller) -> Order:
 
 
 def forget(parts: Parts, **days: int) -> None:
-    forgetting.forget_old(parts.db, days, now=parts.clock())
+    retention.forget_old(parts.db, days, now=parts.clock())
 
 
 def replay(parts: Parts, order: Order) -> None:
@@ -100,7 +100,7 @@ def test_every_rule_and_every_reason_is_documented() -> None:
 
 
 def test_jobs_that_forget_for_others_are_there(parts: Parts) -> None:
-    known = {task.name for task in wiring.tasks(parts)} | {"jobs.forget_finished"}
+    known = {task.name for task in app_tasks.tasks(parts)} | {"jobs.forget_finished"}
     assert {rule.job for rule in RULES if rule.job} <= known
     assert all(rule.job or rule.forget for rule in RULES)
 
@@ -165,7 +165,7 @@ def test_scans_and_carriers_words_go(parts: Parts, clock: Clock, order: Order, o
     assert count(parts, "carrier_scans") > 0
     clock.advance(days=31)
     days = {"keep_visits_days": 30, "keep_carrier_scans_days": 30, "keep_facts_days": None}
-    found = forgetting.show_kept(parts.db, days, now=clock.now())
+    found = retention.show_kept(parts.db, days, now=clock.now())
     shown = {kept.rule.table: kept.overdue for kept in found}
     assert (shown["visits"], shown["facts"]) == (1, 0)
     assert shown["carrier_scans"] == count(parts, "carrier_scans")
@@ -192,7 +192,7 @@ def test_pictures_and_print_files_go_from_the_store_too(
             tx.execute(sa.insert(batch_files).values(batch_id=batch, name=name, size=4, sha256=b"x"))
     clock.advance(days=31)
     forget(parts, keep_pictures_days=30, keep_print_files_days=30)
-    finishing.finish(parts.db, parts.sealer, kept, now=clock.now())
+    erasure.finish(parts.db, parts.sealer, kept, now=clock.now())
     assert [*kept.keys("creative/"), *kept.keys("batches/")] == [shared, f"batches/{batch}/statement.json"]
     with parts.db.work() as tx:
         assert order_row(tx, order).front_file_id is None
@@ -205,7 +205,7 @@ def test_pictures_and_print_files_go_from_the_store_too(
 def test_what_is_too_much_for_one_step_goes_in_several(
     parts: Parts, clock: Clock, order: Order, owner: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(forgetting, "AT_ONCE", 2)
+    monkeypatch.setattr(retention, "AT_ONCE", 2)
     with parts.db.work() as tx:
         known = {"account_id": owner.account_id, "mode": "test", "order_id": order.id, "sub_account_id": None}
         for _ in range(5):
@@ -238,7 +238,7 @@ def test_a_step_goes_on_after_what_the_last_one_left(parts: Parts, clock: Clock,
 def test_the_time_of_a_stored_send_is_what_is_set(build: Build, clock: Clock) -> None:
     parts = build(keep_stored_sends_days=10)
     forget_expired = next(
-        task for task in wiring.tasks(parts) if task.name == "stored_sends.forget_expired"
+        task for task in app_tasks.tasks(parts) if task.name == "stored_sends.forget_expired"
     ).run
     kept: dict[str, object] = {"account_id": open_account(parts).account_id, "sub_account_id": None}
     with parts.db.work() as tx:
@@ -251,5 +251,5 @@ def test_the_time_of_a_stored_send_is_what_is_set(build: Build, clock: Clock) ->
 
 
 def test_every_rule_can_be_counted(parts: Parts) -> None:
-    shown = forgetting.show_kept(parts.db, {rule.setting: 1 for rule in RULES}, now=parts.clock())
+    shown = retention.show_kept(parts.db, {rule.setting: 1 for rule in RULES}, now=parts.clock())
     assert [(kept.rule.table, kept.overdue) for kept in shown] == [(rule.table, 0) for rule in RULES]

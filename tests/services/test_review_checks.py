@@ -10,13 +10,13 @@ from listing import make_list, make_order
 from placing import open_account, order_row, place
 
 from makers import Build, Clock, people, person
-from quillpost.accounts.rules import Caller
-from quillpost.database.tables import items, orders
-from quillpost.fulfilment import checks, review
-from quillpost.fulfilment.checks import ReviewLimits
-from quillpost.orders.materialising import materialise
-from quillpost.orders.records import Order
-from quillpost.parts import Parts
+from quillpost.accounts.models import Caller
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import items, orders
+from quillpost.fulfillment import checks, review
+from quillpost.fulfillment.checks import ReviewLimits
+from quillpost.orders.materialization import materialise
+from quillpost.orders.models import Order
 
 LIMITS = ReviewLimits()
 EMAIL_ALONE = {"email": "someone@example.com"}
@@ -29,7 +29,7 @@ def owner(parts: Parts) -> Caller:
 
 def reasons(parts: Parts, *order_ids: int, limits: ReviewLimits = LIMITS) -> dict[int, list[str]]:
     with parts.db.work() as tx:
-        return checks.reasons(tx, parts.studio, order_ids, limits)
+        return checks.review_reasons(tx, parts.studio, order_ids, limits)
 
 
 def change(parts: Parts, order: Order, **columns: Any) -> None:

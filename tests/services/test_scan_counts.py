@@ -10,13 +10,13 @@ from placing import fact_rows, item_rows, open_account, order_row
 from scanned import coded, come, count, counting_meanwhile, ids_of, inbox, kept_lists, rows, visited
 
 from makers import Clock, people
-from quillpost.accounts.rules import Caller
-from quillpost.database.tables import fact_queue, items, mailing_lists
-from quillpost.orders.reading import history, read_item
+from quillpost.accounts.models import Caller
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import fact_queue, items, mailing_lists
+from quillpost.fulfillment.qr_scans import tasks as scan_tasks
+from quillpost.orders.items import swap_status
+from quillpost.orders.queries import history, read_item
 from quillpost.orders.rules import OrderStatus
-from quillpost.orders.store import swap_status
-from quillpost.parts import Parts
-from quillpost.scans import counting
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def test_what_cannot_be_told_is_not_counted_and_what_dies_is_counted_again(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("quillpost.scans.scan_news.note", die)
+        patch.setattr("quillpost.fulfillment.qr_scans.queries.note", die)
         with pytest.raises(KeyboardInterrupt):
             count(parts)
     assert (len(inbox(parts)), visited(parts), kept_lists(parts)) == (1, [], [])
@@ -127,7 +127,7 @@ def test_what_cannot_be_told_is_not_counted_and_what_dies_is_counted_again(
 def test_of_two_that_count_one_does(parts: Parts, owner: Caller) -> None:
     come(parts, *ids_of(parts, coded(parts, owner)))
     with parts.db.work() as tx:
-        assert counting.count(tx, parts.sealer, parts.clock, most=10) == 1
+        assert scan_tasks.count(tx, parts.sealer, parts.clock, most=10) == 1
         assert count(parts) == 0
     assert len(visited(parts)) == 1
 

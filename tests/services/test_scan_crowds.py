@@ -10,14 +10,14 @@ from placing import item_ids, open_account
 from scanned import PAGE, Ticks, coded, codes_of, inbox
 
 from makers import Build
-from quillpost.accounts.rules import Caller
-from quillpost.kit.errors import Unavailable
-from quillpost.parts import Parts
-from quillpost.scans import crowds
-from quillpost.scans.crowds import MINUTE, Crowds
-from quillpost.scans.desk import MOST_A_MINUTE, Desk, Found, Known
-from quillpost.scans.rules import Kind
-from quillpost.scans.store import Coming
+from quillpost.accounts.models import Caller
+from quillpost.app.container import Parts
+from quillpost.core.errors import Unavailable
+from quillpost.fulfillment.qr_scans import rate_limits
+from quillpost.fulfillment.qr_scans.queries import Coming
+from quillpost.fulfillment.qr_scans.rate_limits import MINUTE, Crowds
+from quillpost.fulfillment.qr_scans.rules import Kind
+from quillpost.fulfillment.qr_scans.service import MOST_A_MINUTE, Desk, Found, Known
 
 MOST = 3
 
@@ -96,7 +96,7 @@ def test_scans_that_could_not_be_kept_are_not_held_against_anyone(
 def test_no_more_pieces_are_remembered_than_there_is_room_for(
     parts: Parts, ticks: Ticks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(crowds, "REMEMBERED", 5)
+    monkeypatch.setattr(rate_limits, "REMEMBERED", 5)
     crowd = Crowds(MOST, ticks=ticks)
     for item in range(100):
         assert len(crowd.admit([Coming(item, parts.clock(), "person", "test")])) == 1

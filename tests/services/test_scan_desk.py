@@ -13,13 +13,13 @@ from placing import item_ids, open_account
 from scanned import PAGE, Ticks, coded, codes_of, inbox
 
 from makers import Clock
-from quillpost.accounts.rules import Caller
-from quillpost.database import Database
-from quillpost.database.tables import items, orders
-from quillpost.kit.errors import Unavailable
-from quillpost.parts import Parts
-from quillpost.scans import desk as desks
-from quillpost.scans.desk import Desk, Found, Known, Lost
+from quillpost.accounts.models import Caller
+from quillpost.app.container import Parts
+from quillpost.core.database import Database
+from quillpost.core.database.tables.base import items, orders
+from quillpost.core.errors import Unavailable
+from quillpost.fulfillment.qr_scans import service as desks
+from quillpost.fulfillment.qr_scans.service import Desk, Found, Known, Lost
 
 LOCK = "lock table visit_inbox in access exclusive mode"
 WAITING = "select count(*) from pg_locks where not granted"

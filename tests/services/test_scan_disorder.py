@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from placing import fact_rows, open_account
 from travelling import codes, ingest, mailed, scan, statuses, told
 
-from quillpost.accounts.rules import Caller
+from quillpost.accounts.models import Caller
+from quillpost.app.container import Parts
+from quillpost.fulfillment.tracking.rules import PHASES
 from quillpost.orders.rules import FOLLOWS, ItemStatus
-from quillpost.parts import Parts
-from quillpost.tracking.rules import PHASES
 
 pytestmark = pytest.mark.costly
 

@@ -7,13 +7,13 @@ from scanned import coded, come, count, counting_meanwhile, ids_of, kept_lists, 
 from tenant_rows import insert_least
 
 from makers import Clock, people
-from quillpost.accounts.rules import Caller
+from quillpost.accounts.models import Caller
 from quillpost.accounts.service import tenant
-from quillpost.audience import list_keeping
-from quillpost.audience.incoming import holder_of
-from quillpost.audience.lists import read_list
-from quillpost.database.tables import mailing_lists, recipients, sub_accounts
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import mailing_lists, recipients, sub_accounts
+from quillpost.recipients.lists import service as list_service
+from quillpost.recipients.lists.queries import read_list
+from quillpost.recipients.webhooks.service import holder_of
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_every_list_that_we_keep_has_a_key_that_opens_it_alone(parts: Parts, own
     keys: dict[int, str] = {}
     for _ in range(2):  # a later count leaves them as they are
         with parts.db.work() as tx:
-            found = {list_id: list_keeping.key_of(parts.sealer, read_list(tx, list_id)) for list_id in ids}
+            found = {list_id: list_service.key_of(parts.sealer, read_list(tx, list_id)) for list_id in ids}
         assert (keys or found) == found
         keys = found
         come(parts, *ids_of(parts, coded(parts, owner)))
@@ -99,7 +99,7 @@ def test_a_list_that_is_deleted_is_made_again(parts: Parts, owner: Caller) -> No
         count(parts)
         [kept] = rows(parts, sa.select(mailing_lists.c.id).where(mailing_lists.c.kept_for == "test"))
         with parts.db.transaction(tenant(owner)) as tx:
-            list_keeping.end_list(tx, kept.id)
+            list_service.end_list(tx, kept.id)
     assert kept_lists(parts) == []
 
 

@@ -11,13 +11,13 @@ from scanned import coded, come, count
 from waiting import wait_until
 
 from makers import Clock
-from quillpost.accounts.rules import Caller
-from quillpost.database.event_tables import news_threads, scan_news
-from quillpost.notices import refusals
-from quillpost.notices.refusals import Reader
-from quillpost.orders.records import Order
-from quillpost.parts import Parts
-from quillpost.scans import scan_news as noting
+from quillpost.accounts.models import Caller
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.notifications import news_threads, scan_news
+from quillpost.fulfillment.qr_scans import queries as noting
+from quillpost.notifications import unsubscribe
+from quillpost.notifications.unsubscribe import Reader
+from quillpost.orders.models import Order
 
 CROWD = 100_000
 
@@ -133,7 +133,7 @@ def test_an_address_that_is_named_twice_is_told_once(parts: Parts, who: Caller) 
 
 def test_who_has_refused_is_told_no_more_and_others_are(parts: Parts, who: Caller) -> None:
     with parts.db.work() as tx:
-        refusals.refuse(tx, Reader(who.account_id, "DANA@example.com"), now=parts.clock())
+        unsubscribe.refuse(tx, Reader(who.account_id, "DANA@example.com"), now=parts.clock())
     order = coded(parts, who, notification_emails=[DANA, "bob@example.com"])
     scan(parts, order)
     gather(parts)
@@ -143,7 +143,7 @@ def test_who_has_refused_is_told_no_more_and_others_are(parts: Parts, who: Calle
 def test_a_refusal_to_a_stranger_is_none_to_me(parts: Parts, who: Caller) -> None:
     stranger = open_account(parts, "stranger@example.com")
     with parts.db.work() as tx:
-        refusals.refuse(tx, Reader(stranger.account_id, DANA), now=parts.clock())
+        unsubscribe.refuse(tx, Reader(stranger.account_id, DANA), now=parts.clock())
     scan(parts, coded(parts, who, notification_emails=[DANA]))
     scan(parts, coded(parts, stranger, notification_emails=[DANA]))
     gather(parts)
@@ -158,7 +158,7 @@ def test_who_refuses_before_the_window_ends_hears_nothing_of_it(
     gather(parts)
     scan(parts, order)
     with parts.db.work() as tx:
-        refusals.refuse(tx, Reader(who.account_id, DANA), now=parts.clock())
+        unsubscribe.refuse(tx, Reader(who.account_id, DANA), now=parts.clock())
     clock.advance(minutes=16)
     gather(parts)
     assert [row.status for row in told(parts)] == ["unwanted"]
@@ -169,10 +169,10 @@ def test_who_changes_their_mind_hears_of_what_comes_then(parts: Parts, who: Call
     reader = Reader(who.account_id, DANA)
     order = coded(parts, who, notification_emails=[DANA])
     with parts.db.work() as tx:
-        refusals.refuse(tx, reader, now=parts.clock())
+        unsubscribe.refuse(tx, reader, now=parts.clock())
     scan(parts, order)
     with parts.db.work() as tx:
-        refusals.accept(tx, reader)
+        unsubscribe.accept(tx, reader)
     assert gather(parts) == 0
     scan(parts, order)
     assert gather(parts) == 1

@@ -11,15 +11,15 @@ from scanned import coded, codes_of, come, ids_of, rows, visited
 from waiting import wait_until
 
 from makers import people
-from quillpost.accounts.rules import Caller
-from quillpost.audience.rules import examine
-from quillpost.database import Database
-from quillpost.database.tables import items
-from quillpost.orders.store import Piece, insert_items
-from quillpost.parts import Parts
-from quillpost.scans import tally as tallies
-from quillpost.scans.rules import CODE
-from quillpost.scans.tally import Tally
+from quillpost.accounts.models import Caller
+from quillpost.app.container import Parts
+from quillpost.core.database import Database
+from quillpost.core.database.tables.base import items
+from quillpost.fulfillment.qr_scans import tasks as tallies
+from quillpost.fulfillment.qr_scans.rules import CODE
+from quillpost.fulfillment.qr_scans.tasks import Tally
+from quillpost.orders.items import Piece, insert_items
+from quillpost.recipients.rules import examine
 
 
 @pytest.fixture

@@ -16,11 +16,11 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from waiting import wait_until
 
-from quillpost import database
-from quillpost.database.embedded import EmbeddedPostgres
-from quillpost.database.engine import administrator
-from quillpost.database.migrations.running import config_of
-from quillpost.database.schema import (
+from quillpost.core import database
+from quillpost.core.database.embedded.server import EmbeddedPostgres
+from quillpost.core.database.engine import administrator
+from quillpost.core.database.migrations.running import config_of
+from quillpost.core.database.schema import (
     MIGRATION_LOCK,
     MIGRATIONS,
     OWNER,
@@ -31,8 +31,8 @@ from quillpost.database.schema import (
     revisions,
     state,
 )
-from quillpost.database.tables import metadata
-from quillpost.kit.errors import NotReady
+from quillpost.core.database.tables.base import metadata
+from quillpost.core.errors import NotReady
 
 _numbers = count()
 

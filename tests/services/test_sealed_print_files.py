@@ -17,22 +17,23 @@ from print_house import SECRET
 
 from direct import TestClient
 from makers import Account, Build, Clock, carry_on, make_account, make_operator, people
-from quillpost.accounts import audit
-from quillpost.accounts.audit import read_log
-from quillpost.adapters.printing.http import HttpPartner
-from quillpost.database.giftcard_tables import giftcard_stock
-from quillpost.database.press_tables import batch_files, batches
-from quillpost.fulfilment import production, store
-from quillpost.fulfilment.batch_store import PIECE_BYTES, BatchStore, all_secret, place_of, secret_among
-from quillpost.giftcards import vault
-from quillpost.kit.errors import Unavailable
-from quillpost.kit.sealing import SealBroken, Sealer
+from quillpost.accounts.audit import service as audit_service
+from quillpost.accounts.audit.service import read_log
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.giftcards import giftcard_stock
+from quillpost.core.database.tables.print_room import batch_files, batches
+from quillpost.core.encryption import SealBroken, Sealer
+from quillpost.core.errors import Unavailable
+from quillpost.core.ports import FileMissing
+from quillpost.fulfillment import production
+from quillpost.fulfillment import queries as fulfillment_queries
+from quillpost.fulfillment.files import PIECE_BYTES, BatchStore, all_secret, place_of, secret_among
+from quillpost.fulfillment.ports import PartnerDown, PrintJob
+from quillpost.integrations.printing.http import HttpPartner
+from quillpost.orders.giftcards import issuance
+from quillpost.orders.giftcards.ports import GiftCard
 from quillpost.orders.rules import ItemStatus
-from quillpost.parts import Parts
-from quillpost.ports.files import FileMissing
-from quillpost.ports.giftcards import GiftCard
-from quillpost.ports.printing import PartnerDown, PrintJob
-from quillpost.privacy import finishing, forgetting
+from quillpost.privacy import erasure, retention
 
 GIFT = {"giftcard_brand": "brindlewick", "giftcard_amount": 2_500}
 
@@ -78,8 +79,8 @@ def load_stock(parts: Parts, how_many: int) -> None:
                 **row, card_sealed=b"", source="cards.csv", loaded_at=parts.clock()
             )
             row_id = tx.execute(made.returning(giftcard_stock.c.id)).scalar_one()
-            sealed = vault.seal_card(
-                parts.sealer, vault.stock_context(row_id), GiftCard(code=f"LIVE-{number:04}")
+            sealed = issuance.seal_card(
+                parts.sealer, issuance.stock_context(row_id), GiftCard(code=f"LIVE-{number:04}")
             )
             own = giftcard_stock.c.id == row_id
             tx.execute(sa.update(giftcard_stock).where(own).values(card_sealed=sealed))
@@ -148,9 +149,9 @@ def test_a_gift_card_s_print_file_lies_sealed_in_the_store(parts: Parts, batch: 
     assert starts["envelopes.pdf"] == b"%PDF-"
     with parts.db.work() as tx:
         assert all_secret(tx) == [(batch, "print.pdf")]
-        known = store.file_digests(tx, batch)
+        known = fulfillment_queries.file_digests(tx, batch)
     plain = {name: kept(parts).get(batch, name, is_secret=name == "print.pdf") for name in known}
-    store.require_same(plain, known)
+    fulfillment_queries.require_same(plain, known)
     assert plain["print.pdf"].startswith(b"%PDF-")
 
 
@@ -266,7 +267,7 @@ class TestDownloads:
         def is_full(*_what: object, **_how: object) -> None:
             raise Unavailable("The disk is full.")
 
-        monkeypatch.setattr(audit, "note_each", is_full)
+        monkeypatch.setattr(audit_service, "note_each", is_full)
         answer = operator.get(f"/print/batches/{batch}/files/print.pdf")
         assert (answer.status_code, answer.json()["message"]) == (503, "The disk is full.")
 
@@ -290,8 +291,8 @@ class TestDownloads:
 
 class TestRetention:
     def forget(self, parts: Parts) -> None:
-        forgetting.forget_old(parts.db, parts.retention, now=parts.clock())
-        finishing.finish(parts.db, parts.sealer, parts.shelf.store, now=parts.clock())
+        retention.forget_old(parts.db, parts.retention, now=parts.clock())
+        erasure.finish(parts.db, parts.sealer, parts.shelf.store, now=parts.clock())
 
     def test_it_goes_a_while_after_mailing_and_the_claim_with_it(
         self, parts: Parts, clock: Clock, operator: Account, batch: int
@@ -301,7 +302,7 @@ class TestRetention:
         self.forget(parts)
         assert place_of(batch, "print.pdf") in files_of(parts, batch)
         clock.advance(days=1, seconds=1)
-        shown = forgetting.show_kept(parts.db, parts.retention, now=parts.clock())
+        shown = retention.show_kept(parts.db, parts.retention, now=parts.clock())
         late = {(rule.rule.table, rule.rule.setting): rule.overdue for rule in shown}
         assert late["batch_files", "keep_giftcard_prints_days"] == 1
         assert late["giftcards", "keep_giftcard_prints_days"] == 2

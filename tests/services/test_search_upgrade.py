@@ -4,11 +4,11 @@ import pytest
 import sqlalchemy as sa
 from test_upgrade import database_of_before
 
-from quillpost.database import Database
-from quillpost.database.embedded import EmbeddedPostgres
-from quillpost.database.engine import administrator
-from quillpost.database.schema import migrate
-from quillpost.database.search import recipients_with_words
+from quillpost.core.database import Database
+from quillpost.core.database.embedded.server import EmbeddedPostgres
+from quillpost.core.database.engine import administrator
+from quillpost.core.database.schema import migrate
+from quillpost.core.database.search import recipients_with_words
 
 pytestmark = pytest.mark.costly
 

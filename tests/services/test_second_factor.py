@@ -21,12 +21,12 @@ from newsroom import told
 from signed_in import make_person
 
 from makers import Clock
-from quillpost.database.people_tables import people, recovery_codes, sessions
-from quillpost.kit.errors import Refused
-from quillpost.parts import Parts
-from quillpost.people import resets, second_factor
-from quillpost.people.sessions import awaiting_code, list_sessions
-from quillpost.people.signing_in import Attempt, give_code
+from quillpost.accounts.users import password_resets, second_factor
+from quillpost.accounts.users.sessions import awaiting_code, list_sessions
+from quillpost.accounts.users.sign_in import Attempt, give_code
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.users import people, recovery_codes, sessions
+from quillpost.core.errors import Refused
 
 
 def code_of(parts: Parts, secret: str, *, steps: int = 0) -> str:
@@ -245,17 +245,23 @@ def test_with_another_password_it_is_set_up_anew(parts: Parts, dana: int, how: s
     first = begun(parts, dana)
     if how == "changed":
         who = actor_of(dana)
-        resets.change(parts.people, dana, "seven plums in rain", who, session_id=0, now=parts.clock())
+        password_resets.change(
+            parts.people, dana, "seven plums in rain", who, session_id=0, now=parts.clock()
+        )
     else:
         with parts.db.work() as tx:
-            link = resets.link_for(tx, dana, base_url="", now=parts.clock()).removeprefix("/reset/")
-        assert resets.reset(parts.people, link, "seven plums in rain", address="::1", now=parts.clock())
+            link = password_resets.link_for(tx, dana, base_url="", now=parts.clock()).removeprefix("/reset/")
+        assert password_resets.reset(
+            parts.people, link, "seven plums in rain", address="::1", now=parts.clock()
+        )
     assert begun(parts, dana) != first
 
 
 def test_another_password_leaves_one_that_is_on(parts: Parts, clock: Clock, dana: int) -> None:
     secret, _ = enrolled(parts, dana)
-    resets.change(parts.people, dana, "seven plums in rain", actor_of(dana), session_id=0, now=parts.clock())
+    password_resets.change(
+        parts.people, dana, "seven plums in rain", actor_of(dana), session_id=0, now=parts.clock()
+    )
     clock.advance(minutes=5)
     assert use(parts, dana, code_of(parts, secret)) == "code"
 

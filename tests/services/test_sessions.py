@@ -11,14 +11,9 @@ from signed_in import make_person
 from direct import TestClient
 from makers import Account, Clock, make_account, make_operator, make_sub_account
 from quillpost.accounts import service
-from quillpost.accounts.rules import SCOPES
-from quillpost.database.people_tables import memberships, sessions
-from quillpost.database.tables import accounts, tokens
-from quillpost.kit import tokens as token_format
-from quillpost.kit.errors import NotFound, Unauthenticated
-from quillpost.parts import Parts
-from quillpost.people import members
-from quillpost.people.sessions import (
+from quillpost.accounts.models import SCOPES
+from quillpost.accounts.users import members
+from quillpost.accounts.users.sessions import (
     SignedIn,
     confirm,
     end_session,
@@ -28,6 +23,11 @@ from quillpost.people.sessions import (
     page_token,
     switch,
 )
+from quillpost.app.container import Parts
+from quillpost.core import tokens as token_format
+from quillpost.core.database.tables.base import accounts, tokens
+from quillpost.core.database.tables.users import memberships, sessions
+from quillpost.core.errors import NotFound, Unauthenticated
 
 
 def token_for(parts: Parts, who: SignedIn) -> str:

@@ -8,13 +8,13 @@ import sqlalchemy as sa
 from placing import open_account
 
 from makers import Clock
-from quillpost.accounts.rules import Caller
+from quillpost.accounts.models import Caller
 from quillpost.accounts.service import tenant
-from quillpost.creative.shelf import Kept, forget_expired, forget_orphans
-from quillpost.database import Tx
-from quillpost.database.tables import files
-from quillpost.parts import Parts
-from quillpost.ports.files import FileMissing
+from quillpost.app.container import Parts
+from quillpost.core.database import Tx
+from quillpost.core.database.tables.base import files
+from quillpost.core.ports import FileMissing
+from quillpost.core.stored_files import Kept, forget_expired, forget_orphans
 
 PICTURE = b"not really a picture"
 

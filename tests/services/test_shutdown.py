@@ -6,12 +6,12 @@ import pytest
 import sqlalchemy as sa
 from starlette.types import Message, Receive, Scope, Send
 
-from quillpost.api.admission import Admission
-from quillpost.api.envelope import Envelope
-from quillpost.database.tables import accounts
-from quillpost.kit.errors import Unavailable
-from quillpost.kit.shutdown import STOPPING, Shutdown
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import accounts
+from quillpost.core.errors import Unavailable
+from quillpost.core.shutdown import STOPPING, Shutdown
+from quillpost.web.middleware.admission import Admission
+from quillpost.web.middleware.requests import Envelope
 
 RENAME = sa.update(accounts).values(name="Another")
 
@@ -19,7 +19,7 @@ RENAME = sa.update(accounts).values(name="Another")
 @pytest.fixture
 def over(monkeypatch: pytest.MonkeyPatch) -> Shutdown:
     """The end of a server at which the time to commit is over."""
-    monkeypatch.setattr("quillpost.kit.shutdown.COMMIT_SECONDS", 0)
+    monkeypatch.setattr("quillpost.core.shutdown.COMMIT_SECONDS", 0)
 
     async def end() -> Shutdown:
         shutdown = Shutdown()

@@ -21,13 +21,13 @@ from signed_in import PASSWORD, make_person
 
 from makers import Clock
 from quillpost.accounts import service
-from quillpost.database.people_tables import memberships, people
-from quillpost.kit.errors import Throttled
-from quillpost.kit.tokens import mint
-from quillpost.parts import Parts
-from quillpost.people import passwords, resets
-from quillpost.people.passwords import Hasher
-from quillpost.people.signing_in import Attempt, confirm_password, sign_in
+from quillpost.accounts.users import password_resets, passwords
+from quillpost.accounts.users.passwords import Hasher
+from quillpost.accounts.users.sign_in import Attempt, confirm_password, sign_in
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.users import memberships, people
+from quillpost.core.errors import Throttled
+from quillpost.core.tokens import mint
 
 WRONG = "not the password at all"
 
@@ -231,7 +231,7 @@ def test_nor_with_another_password(parts: Parts, dana: int) -> None:
     who = reader(parts, came.cookie)
     assert who is not None
     other = "seven plums in autumn rain"
-    resets.change(parts.people, dana, other, who.actor, session_id=who.session_id, now=parts.clock())
+    password_resets.change(parts.people, dana, other, who.actor, session_id=who.session_id, now=parts.clock())
     shut_out_strangers(parts)
     assert come(parts, DANA, other, replace(HOME, known=came.known)).outcome == "throttled"
 

@@ -11,9 +11,8 @@ from certificates import self_signed
 from http_stand_in import StandIn, keeping_silent
 from mail_house import Mail, MailHouse
 
-from quillpost.adapters.notify.mime import spelled
-from quillpost.adapters.notify.smtp import MailServer, SmtpNotifier
-from quillpost.ports.messages import Message, NeverTaken, NotifierDown, NotTakenNow
+from quillpost.integrations.email.smtp import MailServer, SmtpNotifier, spelled
+from quillpost.notifications.ports import Message, NeverTaken, NotifierDown, NotTakenNow
 
 SENDER = "mail@quillpost.example"
 LINK = "https://mail.example.com/unsubscribe/" + "x" * 160

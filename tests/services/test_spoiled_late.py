@@ -11,14 +11,18 @@ from pressing import composed_batch, sweep
 from structlog.testing import capture_logs
 
 from makers import Clock, people
-from quillpost.accounts.rules import Caller
-from quillpost.database.tables import ledger_moves
-from quillpost.fulfilment import marking, print_room, production, shown, store
-from quillpost.fulfilment.marking import Spoiled
-from quillpost.fulfilment.partner_words import SpoiledPiece, Word, take_word
-from quillpost.kit.errors import Invalid
-from quillpost.parts import Parts
-from quillpost.ports.printing import PrintProgress
+from quillpost.accounts.models import Caller
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import ledger_moves
+from quillpost.core.errors import Invalid
+from quillpost.fulfillment import production
+from quillpost.fulfillment import queries as fulfillment_queries
+from quillpost.fulfillment.partners import SpoiledPiece, Word, take_word
+from quillpost.fulfillment.ports import PrintProgress
+from quillpost.fulfillment.print_room import marks
+from quillpost.fulfillment.print_room import queries as print_room_queries
+from quillpost.fulfillment.print_room import service as print_room_service
+from quillpost.fulfillment.print_room.marks import Spoiled
 
 SEEN = (
     "In Transit", "In Local Area", "Processed for Delivery", "Re-routed", "Delivered", "Returned to Sender",
@@ -40,7 +44,7 @@ def batch_id(parts: Parts, clock: Clock, owner: Caller) -> int:
 
 def inside(parts: Parts, batch_id: int) -> dict[int, int]:
     with parts.db.work() as tx:
-        return {position: item.id for position, item in store.batch_items(tx, batch_id).items()}
+        return {position: item.id for position, item in fulfillment_queries.batch_items(tx, batch_id).items()}
 
 
 def see(parts: Parts, item_id: int, status: str) -> None:
@@ -50,7 +54,7 @@ def see(parts: Parts, item_id: int, status: str) -> None:
 
 def statuses(parts: Parts, batch_id: int) -> list[str]:
     with parts.db.work() as tx:
-        return [item.status.value for item in store.batch_items(tx, batch_id).values()]
+        return [item.status.value for item in fulfillment_queries.batch_items(tx, batch_id).values()]
 
 
 @pytest.mark.parametrize("seen_as", SEEN)
@@ -61,7 +65,7 @@ def test_a_printer_who_calls_a_piece_in_the_mail_spoiled_is_passed_over(
     see(parts, items[2], seen_as)
     progress = PrintProgress(spoiled={items[2]: "Torn", items[3]: "Torn"})
     with capture_logs() as logs:
-        print_room.take_progress(parts.db, batch_id, progress, now=clock.now())
+        print_room_service.take_progress(parts.db, batch_id, progress, now=clock.now())
     assert statuses(parts, batch_id) == ["Processing", seen_as, "Failed"]
     assert [line["items"] for line in logs if line["event"] == "batch.spoiled_in_the_mail"] == [[items[2]]]
     with parts.db.work() as tx:
@@ -88,7 +92,7 @@ def test_a_person_is_told_which_piece_is_in_the_mail(
     second = Spoiled(position=2) if name == "position" else Spoiled(item_id=items[2])
     spoiled = [Spoiled(position=1), second]
     with pytest.raises(Invalid) as told:
-        marking.mark(parts.db, batch_id, "spoiled", spoiled=spoiled, now=clock.now())
+        marks.mark(parts.db, batch_id, "spoiled", spoiled=spoiled, now=clock.now())
     assert told.value.fields == {
         f"spoiled.1.{name}": ["Piece 2 is in the mail already (In Transit): it cannot be spoiled."]
     }
@@ -99,9 +103,9 @@ def test_a_spoiled_piece_of_another_batch_alone_acknowledges_nothing(
     parts: Parts, clock: Clock, batch_id: int
 ) -> None:
     progress = PrintProgress(spoiled={999_999: "Nobody's"})
-    assert print_room.take_progress(parts.db, batch_id, progress, now=clock.now()) == [999_999]
+    assert print_room_service.take_progress(parts.db, batch_id, progress, now=clock.now()) == [999_999]
     with parts.db.work() as tx:
-        assert store.read_batch(tx, batch_id).acknowledged_at is None
+        assert fulfillment_queries.read_batch(tx, batch_id).acknowledged_at is None
 
 
 # Paper that is replaced
@@ -109,7 +113,7 @@ def test_a_spoiled_piece_of_another_batch_alone_acknowledges_nothing(
 
 def reprint(parts: Parts, clock: Clock, batch_id: int, *positions: int) -> int:
     world = parts.worlds["test"]
-    made = print_room.reprint(
+    made = print_room_service.reprint(
         parts.db, world, batch_id, positions=positions, reason="Smudged", now=clock.now()
     )
     for step in (production.compose, production.hand_over):
@@ -136,25 +140,25 @@ def test_a_person_is_told_where_the_piece_is_that_was_reprinted(
     for position in (3, 1):  # the third of the first batch is the first of its own
         newest = reprint(parts, clock, newest, position)
         with pytest.raises(Invalid) as told:
-            marking.mark(parts.db, batch_id, "printed", spoiled=spoiled, now=clock.now())
+            marks.mark(parts.db, batch_id, "printed", spoiled=spoiled, now=clock.now())
         assert told.value.fields == {
             f"spoiled.1.{name}": [f"Piece 3 was reprinted in batch-{newest:06}: mark it there."]
         }
     assert statuses(parts, batch_id) == ["Processing"] * 3
-    marking.mark(parts.db, newest, "spoiled", spoiled=[Spoiled(position=1)], now=clock.now())
+    marks.mark(parts.db, newest, "spoiled", spoiled=[Spoiled(position=1)], now=clock.now())
     assert statuses(parts, batch_id) == ["Processing", "Processing", "Failed"]
 
 
 def test_a_piece_that_ended_before_it_was_printed_again_is_in_no_batch_to_mark(
     parts: Parts, clock: Clock, batch_id: int
 ) -> None:
-    print_room.reprint(
+    print_room_service.reprint(
         parts.db, parts.worlds["test"], batch_id, positions=[3], reason="Torn", now=clock.now()
     )
     see(parts, inside(parts, batch_id)[3], "Failed")
     production.compose(parts.press, batch_id + 1, now=clock.now())
     with pytest.raises(Invalid, match=r"^Piece 3 was to be reprinted, and has ended before \(Failed\)\.$"):
-        marking.mark(parts.db, batch_id, "spoiled", spoiled=[Spoiled(position=3)], now=clock.now())
+        marks.mark(parts.db, batch_id, "spoiled", spoiled=[Spoiled(position=3)], now=clock.now())
 
 
 def test_a_call_of_a_partner_is_taken_but_for_the_piece_that_was_reprinted(
@@ -174,7 +178,7 @@ def test_a_mark_says_how_many_pieces_it_spoils(parts: Parts, clock: Clock, batch
     items = inside(parts, batch_id)
 
     def spoil(*spoiled: Spoiled) -> tuple[int, int]:
-        done = marking.mark(parts.db, batch_id, "spoiled", spoiled=spoiled, now=clock.now())
+        done = marks.mark(parts.db, batch_id, "spoiled", spoiled=spoiled, now=clock.now())
         return done.spoiled, done.passed_over
 
     assert spoil(Spoiled(position=1), Spoiled(item_id=items[1])) == (1, 0)
@@ -189,7 +193,7 @@ def test_a_reprint_says_which_pieces_it_leaves_out(parts: Parts, clock: Clock, o
     anew = reprint(parts, clock, batch_id, 2, 5)
     for position, status in ((1, "Failed"), (3, "Re-routed"), (4, "Delivered"), (5, "In Transit")):
         see(parts, items[position], status)
-    made = print_room.reprint(
+    made = print_room_service.reprint(
         parts.db,
         parts.worlds["test"],
         batch_id,
@@ -226,7 +230,7 @@ def test_a_batch_that_is_not_printed_yet_shows_what_is_void(
 ) -> None:
     anew = reprint(parts, clock, batch_id, 2, 3)
     with parts.db.work() as tx:
-        batch = shown.read_batch_shown(tx, batch_id)
+        batch = print_room_queries.read_batch_shown(tx, batch_id)
     assert (batch.batch.status, batch.void, batch.pieces) == ("handed", 2, {"Processing": 1})
     assert batch.reprints == [anew]
 
@@ -240,5 +244,7 @@ def test_an_order_whose_pieces_are_all_in_batches_is_not_rushed(
     pooled = place(parts, owner)
     sweep(parts, clock)
     waiting = place(parts, owner)
-    rushed = print_room.rush(parts.db, "test", [pooled.id, waiting.id], operator_id=None, now=clock.now())
+    rushed = print_room_service.rush(
+        parts.db, "test", [pooled.id, waiting.id], operator_id=None, now=clock.now()
+    )
     assert rushed == [waiting.id]

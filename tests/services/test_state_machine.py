@@ -36,18 +36,21 @@ from placing import REVIEW, item_rows, place
 from pressing import booked, forget_jobs
 
 from databases import Databases
-from quillpost import wiring
-from quillpost.creative.shelf import Shelf
-from quillpost.fulfilment import pooling, print_room, production, review, verdicts
-from quillpost.fulfilment.steps import NEXT_STEP
-from quillpost.kit.errors import Conflict, Refused
-from quillpost.kit.signed_links import LinkSigner
-from quillpost.orders import service
+from quillpost.app import bootstrap
+from quillpost.core.errors import Conflict, Refused
+from quillpost.core.settings import Settings
+from quillpost.core.stored_files import Shelf
+from quillpost.core.tokens import LinkSigner
+from quillpost.fulfillment import batching, production, review
+from quillpost.fulfillment import review as verdicts
+from quillpost.fulfillment.models import NEXT_STEP
+from quillpost.fulfillment.ports import PrintProgress
+from quillpost.fulfillment.print_room import service as print_room_service
+from quillpost.fulfillment.tracking import tasks as tracking_tasks
+from quillpost.fulfillment.tracking.rules import PHASES
+from quillpost.fulfillment.tracking.service import ingest
+from quillpost.orders import create
 from quillpost.orders.rules import ItemStatus, OrderStatus
-from quillpost.ports.printing import PrintProgress
-from quillpost.tracking import closing
-from quillpost.tracking.rules import PHASES
-from quillpost.tracking.service import ingest
 
 pytestmark = pytest.mark.costly
 
@@ -123,7 +126,7 @@ class Life(Ground):
     def cancel(self, which: int) -> None:
         order = self.order(which, *HELD_BACK)
         with _refused(Refused, order.status not in HELD_BACK), self.as_owner() as tx:
-            service.cancel(tx, order.id, now=self.now)
+            create.cancel(tx, order.id, now=self.now)
             order.stop(OrderStatus.CANCELLED)
 
     # The operator
@@ -152,7 +155,7 @@ class Life(Ground):
         order = self.order(which, OrderStatus.PROCESSING)
         is_waiting = order.status is OrderStatus.PROCESSING and order.pool_at is not None
         may = (order.status in HELD_BACK or is_waiting) and not order.rush
-        rushed = print_room.rush(self.parts.db, "test", [order.id], operator_id=None, now=self.now)
+        rushed = print_room_service.rush(self.parts.db, "test", [order.id], operator_id=None, now=self.now)
         assert rushed == [order.id] * may
         if may:
             order.rush, order.pool_at = True, order.pool_at and max(order.due_at, self.now)
@@ -178,11 +181,11 @@ class Life(Ground):
     def pool(self, hours: int, at_once: bool) -> None:
         self.clock.advance(hours=hours)
         if at_once:
-            print_room.pool_now(self.parts.db, "test", now=self.now)
+            print_room_service.pool_now(self.parts.db, "test", now=self.now)
             for order in self.model.orders.values():
                 order.pool_at = order.pool_at and min(order.pool_at, self.now)
         for _ in range(2):
-            pooling.pool(self.press(), now=self.now)
+            batching.pool(self.press(), now=self.now)
         self.take_in_new_batches()
 
     @for_batches("new")
@@ -265,7 +268,7 @@ class Life(Ground):
         progress = PrintProgress(**moments, spoiled={piece.id: "Torn" for piece in spoiled})
         for _ in range(2):
             with _refused(Conflict, not batch.is_handed):
-                print_room.take_progress(self.parts.db, batch.id, progress, now=self.now)
+                print_room_service.take_progress(self.parts.db, batch.id, progress, now=self.now)
         if batch.is_handed:
             batch.take(printed="printed" in said, mailed="mailed" in said, spoiled=spoiled)
 
@@ -276,7 +279,7 @@ class Life(Ground):
         batch = among[which % len(among)]
         again = batch.again(positions) if batch.is_handed else []
         with _refused(Conflict, not again):
-            print_room.reprint(
+            print_room_service.reprint(
                 self.parts.db, self.world(), batch.id, positions=sorted(positions), reason="Jam", now=self.now
             )
         for edition in again:
@@ -321,7 +324,7 @@ class Life(Ground):
         waiting = self.model.in_the_mail()
         world = replace(self.world(), **PATIENT)
         for _ in range(2):
-            closing.close(self.parts.db, {"test": world}, now=self.now)
+            tracking_tasks.close(self.parts.db, {"test": world}, now=self.now)
         if days < FOREVER:
             self.follow(set(waiting))
             return
@@ -346,7 +349,7 @@ def _refused(error: type[Exception], expected: bool) -> Iterator[None]:
 
 
 def test_every_life_of_orders_goes_by_the_rules(databases: Databases, tmp_path: Path) -> None:
-    studio, homes = wiring.studio(wiring.Settings()), count()
+    studio, homes = bootstrap.studio(Settings()), count()
     with ExitStack() as opened:
 
         class Another(Life):

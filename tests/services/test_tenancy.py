@@ -11,11 +11,11 @@ from tenant_rows import (
     one_of_each,
 )
 
-from quillpost.database import Database, Tenant
-from quillpost.database.engine import Tx, administrator
-from quillpost.database.schema import APP, OWNER
-from quillpost.database.tables import metadata
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.core.database import Database, Tenant
+from quillpost.core.database.engine import Tx, administrator
+from quillpost.core.database.schema import APP, OWNER
+from quillpost.core.database.tables.base import metadata
 
 WITHOUT_POLICY = {
     "prices": "a public price list, read only",

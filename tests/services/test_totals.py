@@ -14,15 +14,15 @@ from listing import add_people, make_list
 
 from direct import TestClient
 from makers import Account, Clock, make_account, people, person
-from quillpost.accounts.rules import Caller
-from quillpost.database.counter_tables import account_credit, account_spending
-from quillpost.database.giftcard_tables import giftcards
-from quillpost.database.tables import items, ledger_moves, orders, prices
-from quillpost.orders.materialising import materialise
-from quillpost.orders.moves import Move, move_items
+from quillpost.accounts.models import Caller
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import items, ledger_moves, orders, prices
+from quillpost.core.database.tables.counters import account_credit, account_spending
+from quillpost.core.database.tables.giftcards import giftcards
+from quillpost.orders.items import swap_status
+from quillpost.orders.materialization import materialise
 from quillpost.orders.rules import ItemStatus, OrderStatus
-from quillpost.orders.store import swap_status
-from quillpost.parts import Parts
+from quillpost.orders.status import Move, move_items
 
 pytestmark = pytest.mark.costly
 

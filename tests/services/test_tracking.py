@@ -12,14 +12,14 @@ from placing import fact_rows, item_rows, open_account, order_row, place
 from travelling import JOURNEY, codes, ingest, journey, kept, mail, mailed, scan, statuses, told
 
 from makers import Clock, people
-from quillpost.accounts.rules import Caller
-from quillpost.database.press_tables import batches, prints
-from quillpost.database.tables import items
-from quillpost.orders.records import Order
+from quillpost.accounts.models import Caller
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import items
+from quillpost.core.database.tables.print_room import batches, prints
+from quillpost.fulfillment.tracking import service as tracking_service
+from quillpost.fulfillment.tracking.rules import Scan
+from quillpost.orders.models import Order
 from quillpost.orders.rules import ItemStatus
-from quillpost.parts import Parts
-from quillpost.tracking import service
-from quillpost.tracking.rules import Scan
 
 TOLD = ["Processing", "Printed", "In Transit", "In Local Area", "Processed for Delivery", "Delivered"]
 
@@ -234,7 +234,7 @@ def test_a_long_report_is_taken_in_by_parts_and_told_as_a_whole(
 ) -> None:
     order = mailed(parts, owner, 3)
     scans = [sighting for tracking in codes(parts, order) for sighting in journey(parts, tracking)]
-    monkeypatch.setattr(service, "CHUNK", 5)
+    monkeypatch.setattr(tracking_service, "CHUNK", 5)
     taken = take_in(parts, scans)
     assert (taken.rows, taken.new, taken.ours, taken.moved[ItemStatus.DELIVERED]) == (12, 12, 12, 3)
     assert statuses(parts, order) == ["Delivered"] * 3
@@ -242,12 +242,12 @@ def test_a_long_report_is_taken_in_by_parts_and_told_as_a_whole(
     assert (again.rows, again.new, again.ours, again.moved) == (12, 0, 0, {})
 
 
-def take_in(parts: Parts, scans: Sequence[Scan]) -> service.TakenIn:
+def take_in(parts: Parts, scans: Sequence[Scan]) -> tracking_service.TakenIn:
     events = [
         {"imb": each.tracking, "mailPhase": each.phase, "scanDatetime": each.at.isoformat()} for each in scans
     ]
     source = BytesIO(json.dumps({"events": events}).encode())
-    return service.take_in(parts.db, source, now=parts.clock() + timedelta(days=len(JOURNEY)))
+    return tracking_service.take_in(parts.db, source, now=parts.clock() + timedelta(days=len(JOURNEY)))
 
 
 @pytest.mark.parametrize(
@@ -269,7 +269,9 @@ def test_whatever_else_a_row_holds_is_kept(parts: Parts, owner: Caller, odd: str
     order = mailed(parts, owner)
     [tracking] = codes(parts, order)
     row = f'{{"imb": "{tracking}", "scanDatetime": "2026-05-06T12:00:00Z", "mailPhase": "2", "city": {odd}}}'
-    taken = service.take_in(parts.db, BytesIO(f"[{row}]".encode()), now=parts.clock() + timedelta(days=2))
+    taken = tracking_service.take_in(
+        parts.db, BytesIO(f"[{row}]".encode()), now=parts.clock() + timedelta(days=2)
+    )
     assert (taken.new, taken.ours, taken.bad) == (1, 1, 0)
     assert statuses(parts, order) == ["In Local Area"]
     assert kept(parts)[0].raw.keys() == {"imb", "scanDatetime", "mailPhase", "city"}
@@ -283,7 +285,9 @@ def test_a_scan_of_the_day_after_tomorrow_is_passed_over(parts: Parts, clock: Cl
         {"imb": code, "mailPhase": "Phase 4c", "scanDatetime": at.isoformat()}
         for code, at in zip((first, second), moments, strict=True)
     ]
-    taken = service.take_in(parts.db, BytesIO(json.dumps({"events": events}).encode()), now=clock.now())
+    taken = tracking_service.take_in(
+        parts.db, BytesIO(json.dumps({"events": events}).encode()), now=clock.now()
+    )
     assert (taken.new, taken.bad) == (1, 1)
     assert "future" in taken.refused[0].reason
     assert statuses(parts, order) == ["Delivered", "Printed"]

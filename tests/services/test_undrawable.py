@@ -8,12 +8,13 @@ from placing import item_rows, open_account, place
 from pressing import batch_rows, sweep
 
 from makers import Clock
-from quillpost.accounts.rules import Caller
-from quillpost.composition.studio import Printed
-from quillpost.fulfilment import production, store
-from quillpost.fulfilment.drawing import NOT_DRAWABLE
-from quillpost.kit.errors import Unavailable
-from quillpost.parts import Parts
+from quillpost.accounts.models import Caller
+from quillpost.app.container import Parts
+from quillpost.core.errors import Unavailable
+from quillpost.fulfillment import production
+from quillpost.fulfillment import queries as fulfillment_queries
+from quillpost.fulfillment.drawing import NOT_DRAWABLE
+from quillpost.rendering.renderer import Printed
 
 
 @pytest.fixture
@@ -29,7 +30,7 @@ def test_an_order_whose_hand_is_gone_holds_up_no_one(parts: Parts, clock: Clock,
         tx.execute(sa.text("update orders set style = 987 where id = :bad"), {"bad": bad.id})
     production.compose(parts.press, batch.id, now=parts.clock())
     with parts.db.work() as tx:
-        assert store.read_batch(tx, batch.id).status == "composed"
+        assert fulfillment_queries.read_batch(tx, batch.id).status == "composed"
         assert [row.status for row in item_rows(tx, good)] == ["Processing"]
         assert [(row.status, row.failure) for row in item_rows(tx, bad)] == [("Failed", NOT_DRAWABLE)]
 
@@ -66,5 +67,5 @@ def test_what_this_machine_lacks_fails_no_order_that_it_meets(
     with pytest.raises(type(trouble)):
         production.compose(parts.press, batch.id, now=parts.clock())
     with parts.db.work() as tx:
-        assert store.read_batch(tx, batch.id).status == "new"
+        assert fulfillment_queries.read_batch(tx, batch.id).status == "new"
         assert tx.execute(sa.text("select distinct status from items")).scalars().all() == ["Processing"]

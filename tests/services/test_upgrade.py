@@ -17,18 +17,22 @@ from alembic.config import Config
 from life_checks import Rows, check_each_other
 
 from makers import Clock
-from quillpost import database, wiring
-from quillpost.database import dump
-from quillpost.database.embedded import EmbeddedPostgres
-from quillpost.database.engine import administrator
-from quillpost.database.schema import OWNER, create_roles, migrate
-from quillpost.fulfilment import pooling, print_room, production, review, verdicts
-from quillpost.fulfilment.serials import Serials, take_turns
+from quillpost.app import bootstrap
+from quillpost.app.container import Parts
+from quillpost.core import database
+from quillpost.core.database import dump
+from quillpost.core.database.embedded.server import EmbeddedPostgres
+from quillpost.core.database.engine import administrator
+from quillpost.core.database.schema import OWNER, create_roles, migrate
+from quillpost.core.settings import Settings
+from quillpost.fulfillment import batching, production, review
+from quillpost.fulfillment import review as verdicts
+from quillpost.fulfillment.ports import PrintProgress
+from quillpost.fulfillment.print_room import service as print_room_service
+from quillpost.fulfillment.serials import Serials, take_turns
+from quillpost.fulfillment.tracking.rules import Scan
+from quillpost.fulfillment.tracking.service import ingest
 from quillpost.orders.rules import ItemStatus
-from quillpost.parts import Parts
-from quillpost.ports.printing import PrintProgress
-from quillpost.tracking.rules import Scan
-from quillpost.tracking.service import ingest
 
 pytestmark = pytest.mark.costly
 
@@ -214,7 +218,7 @@ def orders(old: str, clock: Clock) -> dict[str, int]:
 
 @pytest.fixture
 def parts(old: str, clock: Clock, tmp_path: Path) -> Iterator[Parts]:
-    parts = wiring.build(wiring.Settings(home=tmp_path / "home"), old, clock=clock.now)
+    parts = bootstrap.build(Settings(home=tmp_path / "home"), old, clock=clock.now)
     yield parts
     parts.db.close()
 
@@ -254,7 +258,7 @@ def test_after_an_upgrade_every_order_goes_on_to_its_end(
         account = tx.execute(sa.text("select id from accounts")).scalar_one()
         verdicts.release(tx, parts.worlds["test"], orders["held"], operator_id=account, now=clock.now())
     review.sweep(parts.press, now=clock.now())
-    pooling.pool(parts.press, now=clock.now())
+    batching.pool(parts.press, now=clock.now())
     production.resume(parts.press)
     with parts.db.work() as tx:
         booked = tx.execute(
@@ -267,7 +271,7 @@ def test_after_an_upgrade_every_order_goes_on_to_its_end(
             step(parts.press, batch_id, now=clock.now())
         # Handed over before or now: the printer says the same of both.
         said = PrintProgress(printed_at=clock.now(), mailed_at=clock.now())
-        print_room.take_progress(parts.db, batch_id, said, now=clock.now())
+        print_room_service.take_progress(parts.db, batch_id, said, now=clock.now())
     codes = {row.tracking for row in Rows.read(parts.db).prints if row.tracking}
     ingest(parts.db, [Scan(code, "4c", clock.now()) for code in codes], now=clock.now())
 
@@ -289,7 +293,9 @@ def test_a_piece_that_was_printed_before_an_upgrade_can_be_printed_again(
     inside = {item.id for item in rows.of_order(orders["printed"])}
     batch_id = next(row.batch_id for row in rows.prints if row.item_id in inside)
     world = parts.worlds["test"]
-    made = print_room.reprint(parts.db, world, batch_id, positions=[1, 2], reason="Jam", now=clock.now())
+    made = print_room_service.reprint(
+        parts.db, world, batch_id, positions=[1, 2], reason="Jam", now=clock.now()
+    )
     assert made.pieces == 2
     for step in (production.compose, production.hand_over):
         step(parts.press, made.batch_id, now=clock.now())

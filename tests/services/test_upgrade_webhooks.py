@@ -14,11 +14,13 @@ from receivers import Receivers, deliver
 from test_upgrade import OldHouse, database_of_before
 
 from makers import Clock
-from quillpost import wiring
-from quillpost.database.embedded import EmbeddedPostgres
-from quillpost.database.schema import migrate
-from quillpost.parts import Parts
-from quillpost.webhooks import days, service
+from quillpost.app import bootstrap
+from quillpost.app.container import Parts
+from quillpost.core.database.embedded.server import EmbeddedPostgres
+from quillpost.core.database.schema import migrate
+from quillpost.core.settings import Settings
+from quillpost.notifications.webhooks import deliveries
+from quillpost.notifications.webhooks import service as webhook_service
 
 pytestmark = pytest.mark.costly
 
@@ -60,7 +62,7 @@ def old(postgres: EmbeddedPostgres, template: str) -> Iterator[str]:
 
 @pytest.fixture
 def parts(old: str, clock: Clock, tmp_path: Path) -> Iterator[Parts]:
-    parts = wiring.build(wiring.Settings(home=tmp_path / "home"), old, clock=clock.now)
+    parts = bootstrap.build(Settings(home=tmp_path / "home"), old, clock=clock.now)
     yield parts
     parts.db.close()
 
@@ -130,7 +132,7 @@ def test_what_was_settled_lies_in_its_day_and_what_is_too_old_is_left_behind(
     expected |= dict.fromkeys(room.ids["failed"], f"deliveries_{month_ago:%Y%m%d}")
     assert dict(places) == expected
     assert all(room.ids.values())
-    days.keep(parts.db, now=today)
+    deliveries.keep(parts.db, now=today)
     assert set(asked(parts, "select id from deliveries where status <> 'pending'")) == {
         (number,) for number in (*room.ids["delivered"], *room.ids["failed"])
     }
@@ -150,7 +152,7 @@ def test_what_was_due_is_delivered_and_what_was_held_goes_when_it_is_resumed(
     assert {(number,) for number in room.ids["held"]} < set(asked(parts, held))
 
     with parts.db.work() as tx:
-        service.resume(tx, room.hooks["paused"], now=clock.now())
+        webhook_service.resume(tx, room.hooks["paused"], now=clock.now())
     heard = told(deliver(parts, *[200] * 5))
     assert _but_mailed(heard) == [("https://example.com/paused", status) for status in way]
 

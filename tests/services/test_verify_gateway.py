@@ -7,9 +7,15 @@ from http_stand_in import StandIn, keeping_silent, pouring_forever, resetting, s
 from loopback_house import said
 from verify_house import KEY, VerifyHouse, place_of
 
-from quillpost.adapters.verify.http import HttpVerifier, verifier_at
-from quillpost.kit.errors import NotReady
-from quillpost.ports.addresses import AddressAnswer, AskedAddress, AskedPerson, Moved, VerifierDown
+from quillpost.core.errors import NotReady
+from quillpost.integrations.address_verification.http import HttpVerifier, verifier_at
+from quillpost.recipients.verification.ports import (
+    AddressAnswer,
+    AskedAddress,
+    AskedPerson,
+    Moved,
+    VerifierDown,
+)
 
 JANE = AskedAddress("Jane Doe", None, ("12 MAIN ST", None, "AUSTIN", "TX", "78701"))
 NOTHING = AddressAnswer()

@@ -13,19 +13,19 @@ from pressing import READY, batch_rows, sweep
 from verify_house import VerifyHouse, place_of
 
 from makers import Build, Clock, do_due_jobs, person
-from quillpost.accounts.rules import Caller
-from quillpost.audience.address_verdicts import LACKS_UNIT, MOVED_AWAY, NOT_DELIVERED_TO
-from quillpost.audience.rules import SUPPRESSED
-from quillpost.audience.verifying import VERIFY
-from quillpost.cli.address_checks import check_addresses
-from quillpost.database import Tenant
-from quillpost.fulfilment import production, review
-from quillpost.orders.materialising import materialise
-from quillpost.orders.verified_pieces import verify
-from quillpost.parts import Parts
+from quillpost.accounts.models import Caller
+from quillpost.app.container import Parts
+from quillpost.cli.doctor.operations import check_addresses
+from quillpost.core.database import Tenant
+from quillpost.fulfillment import production, review
+from quillpost.orders.mailed_items import verify
+from quillpost.orders.materialization import materialise
 from quillpost.privacy import do_not_mail
-from quillpost.privacy.erasing import erase
-from quillpost.privacy.whom import whom_of
+from quillpost.privacy.erasure import erase
+from quillpost.privacy.models import whom_of
+from quillpost.recipients.rules import SUPPRESSED
+from quillpost.recipients.verification.service import LACKS_UNIT, MOVED_AWAY, NOT_DELIVERED_TO
+from quillpost.recipients.verification.tasks import VERIFY
 
 WAIT = 600
 MAIN, ELM, OAK, PINE, ASH = (f"12 {name} St" for name in ("Main", "Elm", "Oak", "Pine", "Ash"))
@@ -351,7 +351,7 @@ def test_one_asks_at_a_time_and_a_dead_one_is_waited_for(
 def test_half_answers_are_kept_when_it_breaks_down(
     parts: Parts, clock: Clock, sender: Caller, house: VerifyHouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("quillpost.audience.address_verdicts.A_CALL", 2)
+    monkeypatch.setattr("quillpost.recipients.verification.service.A_CALL", 2)
     place(parts, sender, everyone())
     whole = house.hear
     calls = iter([whole, lambda *_: said(503), whole, whole, whole])

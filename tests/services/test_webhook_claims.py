@@ -17,13 +17,14 @@ from placing import open_account, place
 from receivers import deliver
 
 from makers import people
-from quillpost.accounts.rules import Caller
-from quillpost.database.event_tables import webhooks
-from quillpost.database.tables import orders
-from quillpost.parts import Parts
-from quillpost.webhooks import days, failing, store
-from quillpost.webhooks.outcomes import Outcome, record
-from quillpost.webhooks.rules import ORDER_STATUS
+from quillpost.accounts.models import Caller
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import orders
+from quillpost.core.database.tables.notifications import webhooks
+from quillpost.notifications.webhooks import deliveries, failures
+from quillpost.notifications.webhooks import queries as webhook_queries
+from quillpost.notifications.webhooks.outcomes import Outcome, record
+from quillpost.notifications.webhooks.rules import ORDER_STATUS
 
 
 @pytest.fixture
@@ -31,9 +32,9 @@ def owner(parts: Parts) -> Caller:
     return open_account(parts)
 
 
-def read_webhook(parts: Parts, hook: store.Webhook) -> store.Webhook:
+def read_webhook(parts: Parts, hook: webhook_queries.Webhook) -> webhook_queries.Webhook:
     with parts.db.work() as tx:
-        return store.read_webhook(tx, hook.id)
+        return webhook_queries.read_webhook(tx, hook.id)
 
 
 def test_a_delivery_that_cannot_be_put_in_words_is_given_up_alone(parts: Parts, owner: Caller) -> None:
@@ -59,10 +60,10 @@ def test_an_outcome_and_a_deletion_at_once_do_not_wait_for_each_other(parts: Par
         deleting.execute(sa.select(webhooks).where(webhooks.c.id == hook.id).with_for_update())
         with parts.db.work() as tx:
             assert record(tx, hand.id, outcomes, {}, now=parts.clock()) == ([], {hook.id})
-        store.delete_webhook(deleting, hook.id)
+        webhook_queries.delete_webhook(deleting, hook.id)
     with parts.db.work() as tx:
         assert record(tx, hand.id, outcomes, {}, now=parts.clock()) == ([], set())
-    days.forget_gone(parts.db)
+    deliveries.forget_gone(parts.db)
     assert delivery_rows(parts, hook) == []
 
 
@@ -82,7 +83,7 @@ def test_a_subscription_that_is_disabled_is_owed_nothing(parts: Parts, owner: Ca
     fan_out(parts)
     settle(parts, [due for due in claim(parts, most=1) if due.webhook_id == hook.id])
     with parts.db.work() as tx:
-        failing.disable(tx, hook.id, why="It is gone.", now=parts.clock())
+        failures.disable(tx, hook.id, why="It is gone.", now=parts.clock())
     ends = Counter((row.status, row.error, row.next_at) for row in delivery_rows(parts, hook))
     assert ends == {("delivered", None, None): 1, ("failed", "It is gone.", None): 3}
     assert {row.status for row in delivery_rows(parts, other)} == {"pending"}
@@ -91,8 +92,8 @@ def test_a_subscription_that_is_disabled_is_owed_nothing(parts: Parts, owner: Ca
 def test_a_subscription_that_is_disabled_is_not_called_failing_later(parts: Parts, owner: Caller) -> None:
     hook = subscribe(parts, owner)
     with parts.db.work() as tx:
-        failing.disable(tx, hook.id, why="It is gone.", now=parts.clock())
-        failing.mark_failing(tx, hook.id, error=None, since=parts.clock(), now=parts.clock())
+        failures.disable(tx, hook.id, why="It is gone.", now=parts.clock())
+        failures.mark_failing(tx, hook.id, error=None, since=parts.clock(), now=parts.clock())
     assert read_webhook(parts, hook).status == "disabled"
 
 
@@ -102,8 +103,8 @@ def test_facts_that_are_told_while_a_subscription_is_disabled_wait_for_nobody_an
     hook, other = subscribe(parts, owner, type=ORDER_STATUS), subscribe(parts, owner, type=ORDER_STATUS)
     place(parts, owner)
     with parts.db.work() as disabling:
-        failing.disable(disabling, hook.id, why="It is gone.", now=parts.clock())
+        failures.disable(disabling, hook.id, why="It is gone.", now=parts.clock())
         assert fan_out(parts) == 2
     assert [row.status for row in delivery_rows(parts, hook)] == ["pending"]
     assert [url for url, _ in deliver(parts, 200).asked] == [other.url]
-    assert [(row.status, row.error) for row in delivery_rows(parts, hook)] == [("failed", failing.GONE)]
+    assert [(row.status, row.error) for row in delivery_rows(parts, hook)] == [("failed", failures.GONE)]

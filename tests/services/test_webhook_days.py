@@ -12,12 +12,13 @@ from sqlalchemy.exc import ProgrammingError
 from waiting import wait_until
 
 from makers import Clock
-from quillpost.accounts.rules import Caller
+from quillpost.accounts.models import Caller
 from quillpost.accounts.service import tenant
-from quillpost.parts import Parts
-from quillpost.webhooks import days, store
-from quillpost.webhooks.rules import ORDER_STATUS
-from quillpost.webhooks.store import Webhook
+from quillpost.app.container import Parts
+from quillpost.notifications.webhooks import deliveries
+from quillpost.notifications.webhooks import queries as webhook_queries
+from quillpost.notifications.webhooks.queries import Webhook
+from quillpost.notifications.webhooks.rules import ORDER_STATUS
 
 DAYS = sa.text(
     """select c.relname from pg_inherits i join pg_class c on c.oid = i.inhrelid
@@ -55,7 +56,7 @@ def test_what_waits_lies_together_and_what_is_settled_by_its_day(
     parts: Parts, clock: Clock, owner: Caller
 ) -> None:
     hook = subscribe(parts, owner, type=ORDER_STATUS)
-    days.keep(parts.db, now=clock.now())
+    deliveries.keep(parts.db, now=clock.now())
     place(parts, owner)
     fan_out(parts)
     assert lying(parts) == ["deliveries_pending"]
@@ -69,17 +70,17 @@ def test_the_days_to_come_are_opened_and_those_too_old_are_dropped_with_their_ro
 ) -> None:
     subscribe(parts, owner, type=ORDER_STATUS)
     first = clock.now()
-    days.keep(parts.db, now=first)
+    deliveries.keep(parts.db, now=first)
     assert set(named(first, 8)) <= set(open_days(parts))
     tell(parts, owner)
     clock.advance(days=1)
     tell(parts, owner)
     clock.advance(days=29)
-    days.keep(parts.db, now=clock.now())
+    deliveries.keep(parts.db, now=clock.now())
     assert named(first, 1)[0] in open_days(parts)
     assert len(lying(parts)) == 2
     clock.advance(days=1)
-    days.keep(parts.db, now=clock.now())
+    deliveries.keep(parts.db, now=clock.now())
     assert named(first, 1)[0] not in open_days(parts)
     with parts.db.work() as tx:
         gone = tx.execute(sa.text("select to_regclass(:name)"), {"name": named(first, 1)[0]}).scalar_one()
@@ -93,13 +94,13 @@ def test_a_day_that_nobody_opened_in_time_keeps_its_rows_where_they_are(
     subscribe(parts, owner, type=ORDER_STATUS)
     tell(parts, owner)  # the tests' time is one for which the migration opened nothing
     assert lying(parts) == ["deliveries_other"]
-    days.keep(parts.db, now=clock.now())
+    deliveries.keep(parts.db, now=clock.now())
     assert named(clock.now(), 1)[0] not in open_days(parts)
     assert set(named(clock.now() + timedelta(days=1), 7)) <= set(open_days(parts))
     tell(parts, owner)
     assert lying(parts) == ["deliveries_other"] * 2
     clock.advance(days=31)
-    days.keep(parts.db, now=clock.now())
+    deliveries.keep(parts.db, now=clock.now())
     assert lying(parts) == []
 
 
@@ -108,16 +109,16 @@ def test_what_has_waited_for_as_long_goes_too(parts: Parts, clock: Clock, owner:
     place(parts, owner)
     fan_out(parts)
     clock.advance(days=30)
-    days.keep(parts.db, now=clock.now())
+    deliveries.keep(parts.db, now=clock.now())
     assert lying(parts) == ["deliveries_pending"]
     clock.advance(seconds=1)
-    days.keep(parts.db, now=clock.now())
+    deliveries.keep(parts.db, now=clock.now())
     assert lying(parts) == []
 
 
 def delete(parts: Parts, owner: Caller, hook: Webhook) -> None:
     with parts.db.transaction(tenant(owner)) as tx:
-        store.delete_webhook(tx, hook.id)
+        webhook_queries.delete_webhook(tx, hook.id)
 
 
 def gone(parts: Parts) -> list[int]:
@@ -128,7 +129,7 @@ def gone(parts: Parts) -> list[int]:
 def test_what_a_deleted_subscription_was_told_goes_in_small_steps_and_all_else_stays(
     parts: Parts, clock: Clock, owner: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(days, "FORGOTTEN_AT_ONCE", 2)
+    monkeypatch.setattr(deliveries, "FORGOTTEN_AT_ONCE", 2)
     hook, other = (subscribe(parts, owner, type=ORDER_STATUS) for _ in range(2))
     for _ in range(3):
         tell(parts, owner)
@@ -137,7 +138,7 @@ def test_what_a_deleted_subscription_was_told_goes_in_small_steps_and_all_else_s
     assert [row.status for row in delivery_rows(parts, hook)] == ["delivered"] * 3 + ["pending"]
     delete(parts, owner, hook)
     assert len(delivery_rows(parts, hook)) == 4, "nobody who deletes a subscription waits for its log"
-    days.keep(parts.db, now=clock.now())
+    deliveries.keep(parts.db, now=clock.now())
     assert (len(delivery_rows(parts, hook)), len(delivery_rows(parts, other))) == (0, 4)
 
 
@@ -151,7 +152,7 @@ def test_what_is_gone_is_found_by_its_index(parts: Parts, owner: Caller) -> None
     for forgotten in (0, 1):
         with parts.db.work() as tx:
             before = tx.execute(read_whole).scalar_one()
-            assert days.forget_some(tx) == forgotten
+            assert deliveries.forget_some(tx) == forgotten
             assert tx.execute(read_whole).scalar_one() == before
         delete(parts, owner, hook if not forgotten else other)
     assert (delivery_rows(parts, hook), len(delivery_rows(parts, other))) == ([], 1)
@@ -160,7 +161,7 @@ def test_what_is_gone_is_found_by_its_index(parts: Parts, owner: Caller) -> None
 def test_of_two_who_forget_at_once_neither_takes_it_for_done(
     parts: Parts, owner: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(days, "FORGOTTEN_AT_ONCE", 1)
+    monkeypatch.setattr(deliveries, "FORGOTTEN_AT_ONCE", 1)
     hook = subscribe(parts, owner, type=ORDER_STATUS)
     tell(parts, owner)
     tell(parts, owner)
@@ -170,16 +171,16 @@ def test_of_two_who_forget_at_once_neither_takes_it_for_done(
 
     def forget() -> int:
         with parts.db.work() as tx:
-            return days.forget_some(tx)
+            return deliveries.forget_some(tx)
 
     with ThreadPoolExecutor(1) as other, parts.db.work() as tx:
-        assert days.forget_some(tx) == 1
+        assert deliveries.forget_some(tx) == 1
         beside = other.submit(forget)
         wait_until(lambda: is_somebody_waiting(parts))
         tx.commit()
         assert beside.result() == 0, "the other has taken it"
     assert gone(parts) == [hook.id]
-    days.forget_gone(parts.db)
+    deliveries.forget_gone(parts.db)
     assert (delivery_rows(parts, hook), gone(parts)) == ([], [])
 
 
@@ -188,21 +189,21 @@ def test_a_delivery_that_comes_just_after_its_subscription_went_is_forgotten_too
 ) -> None:
     hook, other = (subscribe(parts, owner, type=ORDER_STATUS) for _ in range(2))
     delete(parts, owner, hook)
-    days.keep(parts.db, now=clock.now())
+    deliveries.keep(parts.db, now=clock.now())
     assert gone(parts) == [hook.id], "it is remembered for a day"
     tell(parts, owner)
     with parts.db.work() as tx:
         tx.execute(sa.text("update deliveries set webhook_id = :gone where webhook_id = :id"),
                    {"gone": hook.id, "id": other.id})  # fmt: skip
         tx.execute(sa.text("update webhooks_gone set gone_at = now() - interval '25 hours'"))
-    days.keep(parts.db, now=clock.now())
+    deliveries.keep(parts.db, now=clock.now())
     assert (delivery_rows(parts, hook), gone(parts)) == ([], [])
 
 
 def test_keeping_them_twice_changes_nothing(parts: Parts, clock: Clock) -> None:
-    days.keep(parts.db, now=clock.now())
+    deliveries.keep(parts.db, now=clock.now())
     before = open_days(parts)
-    days.keep(parts.db, now=clock.now())
+    deliveries.keep(parts.db, now=clock.now())
     assert open_days(parts) == before
 
 
@@ -210,14 +211,14 @@ def test_an_old_day_that_somebody_reads_is_dropped_later_and_new_days_are_opened
     parts: Parts, clock: Clock
 ) -> None:
     first = clock.now()
-    days.keep(parts.db, now=first)
+    deliveries.keep(parts.db, now=first)
     old = named(first, 1)[0]
     clock.advance(days=31)
     with psycopg.connect(parts.db.conninfo) as reader:
         reader.execute(f"lock table {old} in access share mode")
-        days.keep(parts.db, now=clock.now())
+        deliveries.keep(parts.db, now=clock.now())
         assert {old, *named(clock.now(), 8)} <= set(open_days(parts))
-    days.keep(parts.db, now=clock.now())
+    deliveries.keep(parts.db, now=clock.now())
     assert old not in open_days(parts)
     assert set(named(clock.now(), 8)) <= set(open_days(parts))
 
@@ -228,15 +229,15 @@ def test_what_a_reader_of_everything_holds_up_is_made_up_for_by_the_next_run(
     subscribe(parts, owner, type=ORDER_STATUS)
     tell(parts, owner)
     before = clock.now()
-    days.keep(parts.db, now=before)
+    deliveries.keep(parts.db, now=before)
     clock.advance(days=32)
     old, new = set(open_days(parts)), set(named(clock.now(), 8))
     with psycopg.connect(parts.db.conninfo) as reader:
         reader.execute("lock table deliveries in access share mode")
-        days.keep(parts.db, now=clock.now())
+        deliveries.keep(parts.db, now=clock.now())
         assert set(open_days(parts)) == old
         assert lying(parts) == []  # rows are forgotten all the same
-    days.keep(parts.db, now=clock.now())
+    deliveries.keep(parts.db, now=clock.now())
     assert new <= set(open_days(parts))
     assert named(before + timedelta(days=1), 1)[0] not in open_days(parts)
 
@@ -244,9 +245,9 @@ def test_what_a_reader_of_everything_holds_up_is_made_up_for_by_the_next_run(
 @pytest.mark.parametrize(
     ("what", "asked"),
     [
-        (days.OPEN, {"first": date(2026, 5, 4), "last": date(2026, 5, 5)}),
-        (days.DROP, {"before": date(2100, 1, 1)}),
-        (days.FORGET, {"before": datetime(2100, 1, 1, tzinfo=UTC)}),
+        (deliveries.OPEN, {"first": date(2026, 5, 4), "last": date(2026, 5, 5)}),
+        (deliveries.DROP, {"before": date(2100, 1, 1)}),
+        (deliveries.FORGET, {"before": datetime(2100, 1, 1, tzinfo=UTC)}),
     ],
     ids=["open", "drop", "forget"],
 )
@@ -264,7 +265,7 @@ def test_a_stranger_sees_no_day_s_rows_and_nobody_reads_a_day_by_itself(
     parts: Parts, clock: Clock, owner: Caller
 ) -> None:
     subscribe(parts, owner, type=ORDER_STATUS)
-    days.keep(parts.db, now=clock.now())
+    deliveries.keep(parts.db, now=clock.now())
     tell(parts, owner)
     stranger = open_account(parts, "stranger@example.com")
     for who, count in ((owner, 1), (stranger, 0)):

@@ -10,12 +10,14 @@ from placing import open_account, place
 from receivers import deliver
 
 from makers import Clock, people
-from quillpost.accounts.rules import Caller
-from quillpost.database.event_tables import notices, webhook_lanes, webhooks
-from quillpost.parts import Parts
-from quillpost.webhooks import failing, rules, store
-from quillpost.webhooks.lanes import HEALTHY
-from quillpost.webhooks.rules import ITEM_STATUS, ORDER_STATUS
+from quillpost.accounts.models import Caller
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.notifications import notices, webhook_lanes, webhooks
+from quillpost.notifications.webhooks import failures
+from quillpost.notifications.webhooks import queries as webhook_queries
+from quillpost.notifications.webhooks import rules as webhook_rules
+from quillpost.notifications.webhooks.leases import HEALTHY
+from quillpost.notifications.webhooks.rules import ITEM_STATUS, ORDER_STATUS
 
 URL = "https://example.com/hook"
 
@@ -25,7 +27,7 @@ def owner(parts: Parts) -> Caller:
     return open_account(parts)
 
 
-def row_of(parts: Parts, hook: store.Webhook) -> sa.Row[Any]:
+def row_of(parts: Parts, hook: webhook_queries.Webhook) -> sa.Row[Any]:
     with parts.db.work() as tx:
         return tx.execute(sa.select(webhooks).where(webhooks.c.id == hook.id)).one()
 
@@ -35,7 +37,7 @@ def told(parts: Parts) -> list[sa.Row[Any]]:
         return list(tx.execute(sa.select(notices).order_by(notices.c.id)).all())
 
 
-def trouble(parts: Parts, hook: store.Webhook, **since: float) -> None:
+def trouble(parts: Parts, hook: webhook_queries.Webhook, **since: float) -> None:
     with parts.db.work() as tx:
         at = parts.clock() - timedelta(**since)
         of_it = webhook_lanes.c.webhook_id == hook.id
@@ -48,7 +50,7 @@ def test_after_the_last_try_the_subscription_is_failing_and_its_owner_is_told(
     hook = subscribe(parts, owner, type=ORDER_STATUS, url=URL)
     place(parts, owner)
     begun = parts.clock()
-    for wait in rules.RETRY_AFTER:
+    for wait in webhook_rules.RETRY_AFTER:
         assert len(deliver(parts, 500).asked) == 1
         assert (row_of(parts, hook).status, told(parts)) == ("active", [])
         clock.advance(seconds=wait.total_seconds() * 1.2)
@@ -118,7 +120,7 @@ def test_a_receiver_that_is_gone_has_its_owner_told(parts: Parts, owner: Caller)
     place(parts, owner)
     deliver(parts, 410)
     row, [notice] = row_of(parts, hook), told(parts)
-    assert (row.status, row.last_error, row.failing_since) == ("disabled", failing.GONE, parts.clock())
+    assert (row.status, row.last_error, row.failing_since) == ("disabled", failures.GONE, parts.clock())
     assert "switched off" in notice.subject
     for word in (URL, "gone", "resume", "replay"):
         assert word in notice.words
@@ -127,13 +129,13 @@ def test_a_receiver_that_is_gone_has_its_owner_told(parts: Parts, owner: Caller)
 def test_what_waits_for_a_disabled_one_fails_bit_by_bit(
     parts: Parts, owner: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(failing, "AT_ONCE", 2)
+    monkeypatch.setattr(failures, "AT_ONCE", 2)
     hook = subscribe(parts, owner, type=ITEM_STATUS)
     place(parts, owner, people(6))
     fan_out(parts)
     with parts.db.work() as tx:
-        failing.disable(tx, hook.id, why="gone", now=parts.clock())
-        assert [failing.clear_disabled(tx, hook.id) for _ in range(3)] == [True, True, False]
+        failures.disable(tx, hook.id, why="gone", now=parts.clock())
+        assert [failures.clear_disabled(tx, hook.id) for _ in range(3)] == [True, True, False]
     assert {row.status for row in delivery_rows(parts, hook)} == {"failed"}
 
 
@@ -145,11 +147,11 @@ def test_after_failures_in_a_row_the_receiver_is_left_alone_and_then_tried_with_
         place(parts, owner)
     deliver(parts, *[500] * 5)
     lane = lane_row(parts, hook)
-    assert (lane.failures, lane.resting_until) == (5, parts.clock() + rules.FIRST_REST)
+    assert (lane.failures, lane.resting_until) == (5, parts.clock() + webhook_rules.FIRST_REST)
     clock.advance(seconds=5)
     deliver(parts, 500)
     lane = lane_row(parts, hook)
-    assert (lane.failures, lane.resting_until) == (6, parts.clock() + 2 * rules.FIRST_REST)
+    assert (lane.failures, lane.resting_until) == (6, parts.clock() + 2 * webhook_rules.FIRST_REST)
     clock.advance(seconds=10)
     assert len(deliver(parts, *[200] * 10).asked) == 10
     assert {row.status for row in delivery_rows(parts, hook)} == {"delivered"}
@@ -158,29 +160,31 @@ def test_after_failures_in_a_row_the_receiver_is_left_alone_and_then_tried_with_
 def test_what_waited_in_vain_all_the_time_is_given_up_and_its_owner_told(
     parts: Parts, clock: Clock, owner: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(failing, "AT_ONCE", 2)
+    monkeypatch.setattr(failures, "AT_ONCE", 2)
     hook, fine = subscribe(parts, owner, type=ITEM_STATUS), subscribe(parts, owner, type=ITEM_STATUS)
     place(parts, owner, people(5))
     fan_out(parts)
-    clock.advance(seconds=rules.LONGEST_WAIT.total_seconds() + 1)
+    clock.advance(seconds=webhook_rules.LONGEST_WAIT.total_seconds() + 1)
     place(parts, owner, people(5)[:1], message="Something else")
     fan_out(parts)
-    failing.give_up(parts.db, now=parts.clock())
+    failures.give_up(parts.db, now=parts.clock())
     assert {row.status for row in delivery_rows(parts, hook)} == {"pending"}
     trouble(parts, hook, days=3)  # not for as long
-    failing.give_up(parts.db, now=parts.clock())
+    failures.give_up(parts.db, now=parts.clock())
     assert {row.status for row in delivery_rows(parts, hook)} == {"pending"}
     assert [notice.subject for notice in told(parts)] == ["A webhook of yours cannot be reached"]
-    trouble(parts, hook, seconds=rules.LONGEST_WAIT.total_seconds() + 1)
-    failing.give_up(parts.db, now=parts.clock())
+    trouble(parts, hook, seconds=webhook_rules.LONGEST_WAIT.total_seconds() + 1)
+    failures.give_up(parts.db, now=parts.clock())
     *old, new = delivery_rows(parts, hook)
-    assert {(row.status, row.error, row.next_at) for row in old} == {("failed", failing.NEVER_ANSWERED, None)}
+    assert {(row.status, row.error, row.next_at) for row in old} == {
+        ("failed", failures.NEVER_ANSWERED, None)
+    }
     assert (len(old), new.status) == (5, "pending")
     assert {row.status for row in delivery_rows(parts, fine)} == {"pending"}
     assert (row_of(parts, hook).status, len(told(parts))) == ("failing", 2)
     assert row_of(parts, hook).failing_since == old[0].created_at
     assert told(parts)[1].subject == "Events for a webhook of yours were given up"
-    failing.give_up(parts.db, now=parts.clock())
+    failures.give_up(parts.db, now=parts.clock())
     assert len(told(parts)) == 2
 
 
@@ -191,7 +195,7 @@ def test_what_waits_for_one_that_is_paused_is_not_given_up(parts: Parts, clock: 
     set_columns(parts, webhooks, hook.id, status="paused")
     clock.advance(days=10)
     trouble(parts, hook, days=9)
-    failing.give_up(parts.db, now=parts.clock())
+    failures.give_up(parts.db, now=parts.clock())
     assert [row.status for row in delivery_rows(parts, hook)] == ["pending"]
 
 
@@ -204,12 +208,12 @@ def test_an_owner_hears_of_trouble_after_an_hour_once_and_a_success_heals_it(
     begun = parts.clock()
     deliver(parts, 500)
     trouble(parts, paused, hours=9)
-    clock.advance(seconds=rules.TOLD_AFTER.total_seconds())
-    failing.give_up(parts.db, now=parts.clock())
+    clock.advance(seconds=webhook_rules.TOLD_AFTER.total_seconds())
+    failures.give_up(parts.db, now=parts.clock())
     assert (row_of(parts, hook).status, told(parts)) == ("active", [])
     clock.advance(seconds=1)
     for _ in range(2):
-        failing.give_up(parts.db, now=parts.clock())
+        failures.give_up(parts.db, now=parts.clock())
         row, [notice] = row_of(parts, hook), told(parts)
         assert (row.status, row.failing_since) == ("failing", begun)
     assert (notice.account_id, notice.address) == (owner.account_id, "owner@example.com")
@@ -232,8 +236,8 @@ def test_one_that_somebody_has_in_hand_is_told_of_the_next_time(parts: Parts, ow
     for each in (slow, hook):
         trouble(parts, each, hours=2)
     with parts.db.work() as changing:
-        store.read_webhook(changing, slow.id, locked=True)
-        failing.give_up(parts.db, now=parts.clock())
+        webhook_queries.read_webhook(changing, slow.id, locked=True)
+        failures.give_up(parts.db, now=parts.clock())
     assert [row_of(parts, each).status for each in (slow, hook)] == ["active", "failing"]
-    failing.give_up(parts.db, now=parts.clock())
+    failures.give_up(parts.db, now=parts.clock())
     assert row_of(parts, slow).status == "failing"

@@ -15,16 +15,16 @@ from placing import end_review, item_ids, open_account, place
 from receivers import Answer, Receivers, deliver, pumping
 
 from makers import Clock, people
-from quillpost.accounts.rules import Caller
+from quillpost.accounts.models import Caller
 from quillpost.accounts.service import tenant
-from quillpost.orders.moves import Move, move_items
-from quillpost.orders.records import Order
+from quillpost.app.container import Parts
+from quillpost.notifications.ports import PostOutcome
+from quillpost.notifications.webhooks import service as webhook_service
+from quillpost.notifications.webhooks.dispatcher import Pump
+from quillpost.notifications.webhooks.rules import ITEM_STATUS, ORDER_STATUS
+from quillpost.orders.models import Order
 from quillpost.orders.rules import ItemStatus
-from quillpost.parts import Parts
-from quillpost.ports.messages import PostOutcome
-from quillpost.webhooks import service
-from quillpost.webhooks.pump import Pump
-from quillpost.webhooks.rules import ITEM_STATUS, ORDER_STATUS
+from quillpost.orders.status import Move, move_items
 
 WAY = ("Processing", "Printed", "In Transit", "In Local Area")
 OTHERS = """
@@ -190,7 +190,7 @@ def throw_everyone_out(conninfo: str) -> None:
 def test_a_database_that_goes_away_in_the_middle_costs_no_event_and_no_order(
     parts: Parts, conninfo: str, owner: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("quillpost.webhooks.pump.PAUSE_SECONDS", 0.05)
+    monkeypatch.setattr("quillpost.notifications.webhooks.dispatcher.PAUSE_SECONDS", 0.05)
     hook = subscribe(parts, owner, type=ITEM_STATUS)
     travel(parts, owner, 40)
     times = [1, 30, 31, 90, 120]
@@ -259,7 +259,7 @@ def test_a_pump_that_is_stopped_gives_its_lanes_back_at_once(parts: Parts, owner
 def test_a_pump_that_is_stopped_waits_for_no_receiver_that_hangs(
     parts: Parts, owner: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("quillpost.webhooks.pump.LAST_SECONDS", 0.05)
+    monkeypatch.setattr("quillpost.notifications.webhooks.dispatcher.LAST_SECONDS", 0.05)
     silent = subscribe(parts, owner, type=ORDER_STATUS, url="https://silent.example.com")
     lively = subscribe(parts, owner, type=ORDER_STATUS, url="https://lively.example.com")
     place(parts, owner)
@@ -298,7 +298,7 @@ def test_one_that_is_paused_while_it_is_told_hears_no_more(parts: Parts, owner: 
 
     def pause() -> None:
         with parts.db.transaction(tenant(owner)) as tx:
-            service.pause(tx, hook.id, now=parts.clock())
+            webhook_service.pause(tx, hook.id, now=parts.clock())
 
     told = asyncio.run(journey())
     waiting = [row for row in delivery_rows(parts, hook) if row.status == "pending"]

@@ -24,18 +24,19 @@ from outbox import (
 from placing import end_review, item_ids, open_account, place
 
 from makers import Clock, people
-from quillpost.accounts.rules import Caller
+from quillpost.accounts.models import Caller
 from quillpost.accounts.service import tenant
-from quillpost.database.event_tables import webhook_lanes, webhooks
-from quillpost.orders.moves import Move, move_items
-from quillpost.orders.records import Order
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.notifications import webhook_lanes, webhooks
+from quillpost.notifications.webhooks import claims, leases
+from quillpost.notifications.webhooks import queries as webhook_queries
+from quillpost.notifications.webhooks.leases import HEALTHY, Health
+from quillpost.notifications.webhooks.outcomes import Outcome, record
+from quillpost.notifications.webhooks.payloads import Due
+from quillpost.notifications.webhooks.rules import ITEM_STATUS, ORDER_STATUS
+from quillpost.orders.models import Order
 from quillpost.orders.rules import ItemStatus
-from quillpost.parts import Parts
-from quillpost.webhooks import lanes, steps, store
-from quillpost.webhooks.lanes import HEALTHY, Health
-from quillpost.webhooks.outcomes import Outcome, record
-from quillpost.webhooks.rules import ITEM_STATUS, ORDER_STATUS
-from quillpost.webhooks.telling import Due
+from quillpost.orders.status import Move, move_items
 
 MUCH_MORE = sa.text(
     """
@@ -54,15 +55,15 @@ def owner(parts: Parts) -> Caller:
     return open_account(parts)
 
 
-def set_lane(parts: Parts, hook: store.Webhook, **values: object) -> None:
+def set_lane(parts: Parts, hook: webhook_queries.Webhook, **values: object) -> None:
     with parts.db.work() as tx:
         of_it = webhook_lanes.c.webhook_id == hook.id
         tx.execute(webhook_lanes.update().where(of_it).values(**values))
 
 
-def wake(parts: Parts, who: Caller, hook: store.Webhook, *, afresh: bool = False) -> None:
+def wake(parts: Parts, who: Caller, hook: webhook_queries.Webhook, *, afresh: bool = False) -> None:
     with parts.db.transaction(tenant(who)) as tx:
-        lanes.wake(tx, hook.id, at=parts.clock(), afresh=afresh)
+        leases.wake(tx, hook.id, at=parts.clock(), afresh=afresh)
 
 
 def print_pieces(parts: Parts, order: Order) -> None:
@@ -81,7 +82,7 @@ def test_a_subscription_has_a_lane_and_takes_it_along(parts: Parts, owner: Calle
     row = lane_row(parts, hook)
     assert (row.due_at, row.woken, row.leased_by, row.failures) == (None, 0, None, 0)
     with parts.db.transaction(tenant(owner)) as tx:
-        store.delete_webhook(tx, hook.id)
+        webhook_queries.delete_webhook(tx, hook.id)
     with parts.db.work() as tx:
         assert tx.execute(webhook_lanes.select()).all() == []
 
@@ -102,8 +103,8 @@ def test_whoever_leaves_a_lane_does_not_read_what_waits_in_another(
         admin.execute("analyze deliveries_pending")
     with parts.db.work() as tx:
         before = tx.execute(READ_WHOLE).scalar_one()
-        wish = steps.Wish(empty={hook.id: hand.lanes[hook.id].woken})
-        found = steps.take(tx, hand.id, wish, lease_until=parts.clock() + LEASE, now=parts.clock())
+        wish = claims.Wish(empty={hook.id: hand.lanes[hook.id].woken})
+        found = claims.take(tx, hand.id, wish, lease_until=parts.clock() + LEASE, now=parts.clock())
         assert found.left == {hook.id}
         assert tx.execute(READ_WHOLE).scalar_one() == before
     assert len(delivery_rows(parts, dead)) > 5_000
@@ -138,8 +139,8 @@ def test_a_lane_that_another_transaction_has_in_hand_is_passed_over(parts: Parts
     fan_out(parts)
     now, one, other = parts.clock(), uuid4(), uuid4()
     with parts.db.work() as tx, parts.db.work() as beside:
-        [mine] = lanes.lease(tx, one, most=1, until=now + LEASE, now=now)
-        [theirs] = lanes.lease(beside, other, most=2, until=now + LEASE, now=now)
+        [mine] = leases.lease(tx, one, most=1, until=now + LEASE, now=now)
+        [theirs] = leases.lease(beside, other, most=2, until=now + LEASE, now=now)
     assert {mine.webhook_id, theirs.webhook_id} == hooks
 
 
@@ -151,8 +152,8 @@ def test_a_lease_that_is_renewed_goes_on(parts: Parts, clock: Clock, owner: Call
     hand.lease()
     clock.advance(seconds=LEASE.seconds - 1)
     with parts.db.work() as tx:
-        lanes.renew(tx, hand.id, [hook.id], until=parts.clock() + LEASE)
-        lanes.renew(tx, uuid4(), [hook.id], until=parts.clock() + LEASE * 9)
+        leases.renew(tx, hand.id, [hook.id], until=parts.clock() + LEASE)
+        leases.renew(tx, uuid4(), [hook.id], until=parts.clock() + LEASE * 9)
     assert holder(parts, hook) == (hand.id, parts.clock() + LEASE)
 
 

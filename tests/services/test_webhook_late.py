@@ -12,15 +12,16 @@ from receivers import Receivers
 from waiting import wait_until
 
 from makers import people
-from quillpost.accounts.rules import Caller
-from quillpost.parts import Parts
-from quillpost.ports.messages import PostOutcome
-from quillpost.webhooks import lanes, store
-from quillpost.webhooks.air import WIDEST_WINDOW
-from quillpost.webhooks.lanes import Health
-from quillpost.webhooks.outcomes import Outcome, record
-from quillpost.webhooks.pump import Pump
-from quillpost.webhooks.rules import ITEM_STATUS, ORDER_STATUS
+from quillpost.accounts.models import Caller
+from quillpost.app.container import Parts
+from quillpost.notifications.ports import PostOutcome
+from quillpost.notifications.webhooks import leases
+from quillpost.notifications.webhooks import queries as webhook_queries
+from quillpost.notifications.webhooks.concurrency import WIDEST_WINDOW
+from quillpost.notifications.webhooks.dispatcher import Pump
+from quillpost.notifications.webhooks.leases import Health
+from quillpost.notifications.webhooks.outcomes import Outcome, record
+from quillpost.notifications.webhooks.rules import ITEM_STATUS, ORDER_STATUS
 
 LATE = timedelta(seconds=8)
 
@@ -34,18 +35,18 @@ def pump_to(parts: Parts, receivers: Receivers) -> Pump:
     return Pump(parts.db, parts.sealer, receivers, parts.clock, answer_within=timedelta(seconds=15))
 
 
-def add_late(parts: Parts, hook: store.Webhook, *, wakes: bool = True) -> None:
+def add_late(parts: Parts, hook: webhook_queries.Webhook, *, wakes: bool = True) -> None:
     """By somebody whose clock is behind, or who took long."""
     now = parts.clock()
     with parts.db.work() as tx:
-        store.add_sample(tx, hook.id, event_type=ORDER_STATUS, event_id=uuid4(), now=now - LATE)
+        webhook_queries.add_sample(tx, hook.id, event_type=ORDER_STATUS, event_id=uuid4(), now=now - LATE)
         if wakes:
-            lanes.wake(tx, hook.id, at=now)
+            leases.wake(tx, hook.id, at=now)
 
 
-def count_told(parts: Parts, hook: store.Webhook) -> int:
+def count_told(parts: Parts, hook: webhook_queries.Webhook) -> int:
     with parts.db.work() as tx:
-        return store.read_webhook(tx, hook.id).invoke_count
+        return webhook_queries.read_webhook(tx, hook.id).invoke_count
 
 
 def test_what_comes_late_into_a_lane_that_is_held_goes_out(parts: Parts, owner: Caller) -> None:
@@ -101,7 +102,7 @@ def test_outcomes_wait_for_no_subscription_that_somebody_has_in_hand_and_are_kep
     outcomes = [Outcome(due, "delivered", 200) for due in hand.read()]
     ill = {each.id: Health(1, parts.clock()) for each in (slow, hook)}
     with parts.db.work() as changing, parts.db.work() as tx:
-        store.read_webhook(changing, slow.id, locked=True)
+        webhook_queries.read_webhook(changing, slow.id, locked=True)
         news, put_off = record(tx, hand.id, outcomes, ill, now=parts.clock())
     assert ([each.due.webhook_id for each in news], put_off) == ([hook.id], {slow.id})
     assert [row.status for row in delivery_rows(parts, slow)] == ["pending"]
@@ -125,7 +126,7 @@ def test_what_a_slow_call_holds_up_is_written_down_after_it_and_sent_once(
 
         receivers, stop = Receivers(answer), asyncio.Event()
         with parts.db.work() as changing:
-            store.read_webhook(changing, slow.id, locked=True)
+            webhook_queries.read_webhook(changing, slow.id, locked=True)
             running = asyncio.create_task(pump_to(parts, receivers).run(stop))
             await asyncio.to_thread(wait_until, lambda: count_told(parts, fine) == pieces)
             assert 0 < len([url for url, _ in receivers.asked if url == slow.url]) < pieces

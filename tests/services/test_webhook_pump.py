@@ -10,13 +10,13 @@ from placing import open_account, place
 from receivers import Receivers, answering, deliver, pumping
 
 from makers import Clock, people
-from quillpost.accounts.rules import Caller
-from quillpost.database.tables import items
-from quillpost.parts import Parts
-from quillpost.ports.messages import PostOutcome
-from quillpost.webhooks import store
-from quillpost.webhooks.air import FIRST_WINDOW
-from quillpost.webhooks.rules import ITEM_STATUS, ORDER_STATUS
+from quillpost.accounts.models import Caller
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import items
+from quillpost.notifications.ports import PostOutcome
+from quillpost.notifications.webhooks import queries as webhook_queries
+from quillpost.notifications.webhooks.concurrency import FIRST_WINDOW
+from quillpost.notifications.webhooks.rules import ITEM_STATUS, ORDER_STATUS
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def test_a_receiver_that_is_gone_is_told_nothing_more(parts: Parts, owner: Calle
 
     asyncio.run(journey())
     with parts.db.work() as tx:
-        assert store.read_webhook(tx, hook.id).status == "disabled"
+        assert webhook_queries.read_webhook(tx, hook.id).status == "disabled"
     assert {row.status for row in delivery_rows(parts, hook)} == {"failed"}
 
 

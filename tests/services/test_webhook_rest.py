@@ -9,17 +9,18 @@ from placing import end_review, item_ids, open_account, place
 from receivers import deliver
 
 from makers import Clock
-from quillpost.accounts.rules import Caller
+from quillpost.accounts.models import Caller
 from quillpost.accounts.service import tenant
-from quillpost.database.event_tables import webhooks
-from quillpost.orders.moves import Move, move_items
-from quillpost.orders.records import Order
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.notifications import webhooks
+from quillpost.notifications.ports import PostOutcome
+from quillpost.notifications.webhooks import queries as webhook_queries
+from quillpost.notifications.webhooks import service as webhook_service
+from quillpost.notifications.webhooks.outcomes import judge
+from quillpost.notifications.webhooks.rules import ITEM_STATUS, ORDER_STATUS, RETRY_AFTER
+from quillpost.orders.models import Order
 from quillpost.orders.rules import ItemStatus
-from quillpost.parts import Parts
-from quillpost.ports.messages import PostOutcome
-from quillpost.webhooks import service, store
-from quillpost.webhooks.outcomes import judge
-from quillpost.webhooks.rules import ITEM_STATUS, ORDER_STATUS, RETRY_AFTER
+from quillpost.orders.status import Move, move_items
 
 
 @pytest.fixture
@@ -27,19 +28,21 @@ def owner(parts: Parts) -> Caller:
     return open_account(parts)
 
 
-def pause(parts: Parts, who: Caller, hook: store.Webhook) -> store.Webhook:
+def pause(parts: Parts, who: Caller, hook: webhook_queries.Webhook) -> webhook_queries.Webhook:
     with parts.db.transaction(tenant(who)) as tx:
-        return service.pause(tx, hook.id, now=parts.clock())
+        return webhook_service.pause(tx, hook.id, now=parts.clock())
 
 
-def resume(parts: Parts, who: Caller, hook: store.Webhook) -> store.Webhook:
+def resume(parts: Parts, who: Caller, hook: webhook_queries.Webhook) -> webhook_queries.Webhook:
     with parts.db.transaction(tenant(who)) as tx:
-        return service.resume(tx, hook.id, now=parts.clock())
+        return webhook_service.resume(tx, hook.id, now=parts.clock())
 
 
-def change(parts: Parts, who: Caller, hook: store.Webhook, **changes: Any) -> store.Webhook:
+def change(
+    parts: Parts, who: Caller, hook: webhook_queries.Webhook, **changes: Any
+) -> webhook_queries.Webhook:
     with parts.db.transaction(tenant(who)) as tx:
-        return service.change(tx, who, hook.id, changes, now=parts.clock())
+        return webhook_service.change(tx, who, hook.id, changes, now=parts.clock())
 
 
 def print_piece(parts: Parts, order: Order) -> None:

@@ -11,13 +11,14 @@ from receivers import Receivers, deliver
 from standardwebhooks import Webhook
 
 from makers import Clock
-from quillpost.accounts.rules import Caller
+from quillpost.accounts.models import Caller
 from quillpost.accounts.service import tenant
-from quillpost.database.event_tables import webhooks
-from quillpost.kit.errors import NotFound, Refused
-from quillpost.parts import Parts
-from quillpost.webhooks import service, store
-from quillpost.webhooks.rules import DELIVERED, EVENT_TYPES, ORDER_STATUS, SCAN
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.notifications import webhooks
+from quillpost.core.errors import NotFound, Refused
+from quillpost.notifications.webhooks import queries as webhook_queries
+from quillpost.notifications.webhooks import service as webhook_service
+from quillpost.notifications.webhooks.rules import DELIVERED, EVENT_TYPES, ORDER_STATUS, SCAN
 
 ORDER_KEYS = {
     "order.id", "order.status", "order.previous_status", "order.current_status", "order.metadata",
@@ -41,17 +42,17 @@ def owner(parts: Parts, clock: Clock) -> Caller:
     return open_account(parts)
 
 
-def subscribe(parts: Parts, who: Caller, **how: Any) -> tuple[store.Webhook, Webhook]:
+def subscribe(parts: Parts, who: Caller, **how: Any) -> tuple[webhook_queries.Webhook, Webhook]:
     """The subscription, and what its receiver verifies with."""
     wanted = {"url": "https://example.com/hook", "type": "*"} | how
     with parts.db.transaction(tenant(who)) as tx:
-        hook, secret = service.subscribe(tx, who, parts.sealer, now=parts.clock(), **wanted)
+        hook, secret = webhook_service.subscribe(tx, who, parts.sealer, now=parts.clock(), **wanted)
     return hook, Webhook(secret)
 
 
-def send_sample(parts: Parts, who: Caller, hook: store.Webhook) -> tuple[str, str]:
+def send_sample(parts: Parts, who: Caller, hook: webhook_queries.Webhook) -> tuple[str, str]:
     with parts.db.transaction(tenant(who)) as tx:
-        sent = service.send_sample(tx, hook.id, now=parts.clock())
+        sent = webhook_service.send_sample(tx, hook.id, now=parts.clock())
     return sent.event_id, sent.event_type
 
 
@@ -124,7 +125,7 @@ def test_samples_wait_for_no_other(parts: Parts, owner: Caller) -> None:
     assert {due.event_id for due in dues} == set(events)
     settle(parts, dues)
     with parts.db.work() as tx:
-        assert store.read_webhook(tx, hook.id).invoke_count == 3
+        assert webhook_queries.read_webhook(tx, hook.id).invoke_count == 3
 
 
 @pytest.mark.parametrize("status", ["paused", "disabled"])

@@ -26,20 +26,22 @@ from tenant_rows import insert_least
 from waiting import wait_until
 
 from makers import Clock, people, person
-from quillpost.accounts.rules import Caller
+from quillpost.accounts.models import Caller
 from quillpost.accounts.service import tenant
-from quillpost.database.event_tables import deliveries, webhooks
-from quillpost.database.tables import items, mailing_lists, orders, sub_accounts
-from quillpost.kit.errors import NotFound
-from quillpost.kit.paging import PageRequest
-from quillpost.orders.moves import Move, move_items
-from quillpost.orders.records import Order
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.base import items, mailing_lists, orders, sub_accounts
+from quillpost.core.database.tables.notifications import deliveries, webhooks
+from quillpost.core.errors import NotFound
+from quillpost.core.paging import PageRequest
+from quillpost.notifications.webhooks import fan_out as fanning
+from quillpost.notifications.webhooks import queries as webhook_queries
+from quillpost.notifications.webhooks import service as webhook_service
+from quillpost.notifications.webhooks.rules import DELIVERED, SCAN
+from quillpost.notifications.webhooks.rules import ITEM_STATUS as ITEM
+from quillpost.notifications.webhooks.rules import ORDER_STATUS as ORDER
+from quillpost.orders.models import Order
 from quillpost.orders.rules import ItemStatus
-from quillpost.parts import Parts
-from quillpost.webhooks import fanning, service, store
-from quillpost.webhooks.rules import DELIVERED, SCAN
-from quillpost.webhooks.rules import ITEM_STATUS as ITEM
-from quillpost.webhooks.rules import ORDER_STATUS as ORDER
+from quillpost.orders.status import Move, move_items
 
 SCANNED = sa.text(
     """
@@ -217,12 +219,12 @@ def test_whoever_resumes_while_facts_are_told_waits_for_them_and_leaves_nothing_
 ) -> None:
     hook = subscribe(parts, owner)
     with parts.db.transaction(tenant(owner)) as tx:
-        service.pause(tx, hook.id, now=parts.clock())
+        webhook_service.pause(tx, hook.id, now=parts.clock())
     place(parts, owner)
 
     def resume() -> None:
         with parts.db.transaction(tenant(owner)) as tx:
-            service.resume(tx, hook.id, now=parts.clock())
+            webhook_service.resume(tx, hook.id, now=parts.clock())
 
     with ThreadPoolExecutor(1) as pool:
         with parts.db.work() as tx:
@@ -303,7 +305,7 @@ def test_a_success_counts_and_heals_the_subscription(parts: Parts, owner: Caller
     set_columns(parts, webhooks, hook.id, status="failing")
     settle(parts, claim(parts))
     with parts.db.work() as tx:
-        healed = store.read_webhook(tx, hook.id)
+        healed = webhook_queries.read_webhook(tx, hook.id)
         [row] = tx.execute(sa.select(deliveries)).all()
     assert (healed.status, healed.invoke_count) == ("active", 1)
     assert (row.status, row.delivered_at, row.response_status) == ("delivered", parts.clock(), 200)
@@ -317,7 +319,7 @@ def test_a_failure_is_kept_with_its_answer_and_counts_for_nothing(parts: Parts, 
     assert claim(parts) == []
     with parts.db.work() as tx:
         [row] = tx.execute(sa.select(deliveries)).all()
-        assert store.read_webhook(tx, hook.id).invoke_count == 0
+        assert webhook_queries.read_webhook(tx, hook.id).invoke_count == 0
     assert (row.status, row.response_body, row.error) == ("failed", "oops", "gave up")
 
 
@@ -349,22 +351,22 @@ def test_what_is_told_is_what_was_so_at_that_moment(parts: Parts, owner: Caller)
 
 def test_a_secret_is_sealed_and_opens_for_its_own_subscription(parts: Parts, owner: Caller) -> None:
     with parts.db.transaction(tenant(owner)) as tx:
-        hook, secret = service.subscribe(
+        hook, secret = webhook_service.subscribe(
             tx, owner, parts.sealer, url="https://example.com", type="*", now=parts.clock()
         )
         sealed = bytes(tx.execute(sa.select(webhooks.c.secret_sealed)).scalar_one())
     assert secret.encode() not in sealed
-    assert service.unseal(parts.sealer, hook.id, sealed) == secret
+    assert webhook_service.unseal(parts.sealer, hook.id, sealed) == secret
 
 
 def test_a_stranger_neither_reads_nor_deletes_a_subscription(parts: Parts, owner: Caller) -> None:
     hook = subscribe(parts, owner)
     stranger = open_account(parts, "stranger@example.com")
     with parts.db.transaction(tenant(stranger)) as tx:
-        assert store.list_webhooks(tx, PageRequest(), sub_account_id=None).total == 0
-        for do in (store.read_webhook, store.delete_webhook):
+        assert webhook_queries.list_webhooks(tx, PageRequest(), sub_account_id=None).total == 0
+        for do in (webhook_queries.read_webhook, webhook_queries.delete_webhook):
             with pytest.raises(NotFound):
                 do(tx, hook.id)
     with parts.db.transaction(tenant(owner)) as tx:
-        store.delete_webhook(tx, hook.id)
-        assert store.list_webhooks(tx, PageRequest(), sub_account_id=None).rows == []
+        webhook_queries.delete_webhook(tx, hook.id)
+        assert webhook_queries.list_webhooks(tx, PageRequest(), sub_account_id=None).rows == []

@@ -9,15 +9,15 @@ from placing import end_review, fact_rows, item_rows, place
 from pressing import pool, print_rows
 
 from makers import people
-from quillpost.accounts.rules import Caller
-from quillpost.database.press_tables import batches, carrier_scans
-from quillpost.fulfilment.print_room import MARK_MAILED
-from quillpost.orders.moves import Move, move_items
-from quillpost.orders.records import Order
+from quillpost.accounts.models import Caller
+from quillpost.app.container import Parts
+from quillpost.core.database.tables.print_room import batches, carrier_scans
+from quillpost.fulfillment.print_room.service import MARK_MAILED
+from quillpost.fulfillment.tracking import service as tracking_service
+from quillpost.fulfillment.tracking.rules import Scan
+from quillpost.orders.models import Order
 from quillpost.orders.rules import ItemStatus
-from quillpost.parts import Parts
-from quillpost.tracking import service
-from quillpost.tracking.rules import Scan
+from quillpost.orders.status import Move, move_items
 
 JOURNEY = ("1", "2", "3a", "4c")
 
@@ -68,7 +68,7 @@ def journey(parts: Parts, tracking: str) -> list[Scan]:
 
 def ingest(parts: Parts, *scans: Scan) -> int:
     """How many were new."""
-    return service.ingest(parts.db, scans, now=parts.clock()).new
+    return tracking_service.ingest(parts.db, scans, now=parts.clock()).new
 
 
 def statuses(parts: Parts, order: Order) -> list[str]:

@@ -7,10 +7,10 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 
-from quillpost.composition.art.refusals import BadArt
-from quillpost.creative.decoder import main
-from quillpost.creative.messages import Head
-from quillpost.creative.works import Work
+from quillpost.rendering.decoder.messages import Head
+from quillpost.rendering.decoder.process import main
+from quillpost.rendering.decoder.works import Work
+from quillpost.rendering.images.limits import BadArt
 
 
 def echo(data: bytes, how: Head) -> tuple[Head, bytes]:

@@ -9,10 +9,11 @@ import psycopg
 
 from direct import TestClient
 from makers import Account, Clock, carry_on, make_account, person
-from quillpost import wiring
-from quillpost.database.embedded import EmbeddedPostgres
-from quillpost.parts import Parts
-from quillpost.web import create_app
+from quillpost.app import bootstrap
+from quillpost.app.container import Parts
+from quillpost.core.database.embedded.server import EmbeddedPostgres
+from quillpost.core.settings import Settings
+from quillpost.web.application import create_app
 
 METADATA = {"campaign": "spring", "customer": 42}
 
@@ -31,8 +32,8 @@ def reading_service(postgres: EmbeddedPostgres, template: str, home: Path) -> It
     clock = Clock()
     with psycopg.connect(postgres.conninfo("postgres"), autocommit=True) as admin:
         admin.execute(f'create database "{name}" template {template} strategy file_copy')
-        settings = wiring.Settings.model_validate({"home": home, "calls_a_minute": 1_000_000})
-        parts = wiring.build(settings, postgres.conninfo(name), clock=clock.now)
+        settings = Settings.model_validate({"home": home, "calls_a_minute": 1_000_000})
+        parts = bootstrap.build(settings, postgres.conninfo(name), clock=clock.now)
         with TestClient(create_app(parts), base_url="http://quillpost.test") as http:
             owner = make_account(parts, http, "owner@example.com")
             audience = [

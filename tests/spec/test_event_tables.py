@@ -12,12 +12,13 @@ from scanned import codes_of, count, scan
 
 from direct import TestClient
 from makers import Clock, carry_on, make_account, make_sub_account, person
-from quillpost import wiring
-from quillpost.database.embedded import EmbeddedPostgres
-from quillpost.kit import exact_json
-from quillpost.web import create_app
-from quillpost.webhooks.rules import EVENT_TYPES, data
-from quillpost.webhooks.samples import sample
+from quillpost.app import bootstrap
+from quillpost.core import exact_json
+from quillpost.core.database.embedded.server import EmbeddedPostgres
+from quillpost.core.settings import Settings
+from quillpost.notifications.webhooks.payloads import sample
+from quillpost.notifications.webhooks.rules import EVENT_TYPES, data
+from quillpost.web.application import create_app
 
 TYPES = ["order.status_update", "order_item.status_update", "order_item.delivered", "scans.scan_update"]
 FLAT = TYPES[1:]
@@ -101,7 +102,7 @@ def arrived(
     usual = {"home": tmp_path_factory.mktemp("told"), "allow_private_urls": True}
     with psycopg.connect(postgres.conninfo("postgres"), autocommit=True) as admin, EventSink() as sink:
         admin.execute(f'create database "{name}" template {template} strategy file_copy')
-        parts = wiring.build(wiring.Settings.model_validate(usual), postgres.conninfo(name), clock=clock.now)
+        parts = bootstrap.build(Settings.model_validate(usual), postgres.conninfo(name), clock=clock.now)
         with TestClient(create_app(parts), base_url="http://quillpost.test") as http:
             owner = make_account(parts, http, "owner@example.com")
             for verb in ("post", "get"):

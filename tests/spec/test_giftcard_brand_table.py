@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from writing_service import Writer, writing_service
 
-from quillpost.database.embedded import EmbeddedPostgres
+from quillpost.core.database.embedded.server import EmbeddedPostgres
 
 Test = Callable[[Any], bool]
 

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 from writing_service import Writer, writing_service
 
-from quillpost.database.embedded import EmbeddedPostgres
+from quillpost.core.database.embedded.server import EmbeddedPostgres
 
 Test = Callable[[Any], bool]
 Template = dict[str, Any]

@@ -8,7 +8,7 @@ import pytest
 from list_keeper import Lister
 from shared_lists import shared_lists
 
-from quillpost.database.embedded import EmbeddedPostgres
+from quillpost.core.database.embedded.server import EmbeddedPostgres
 
 Test = Callable[[Any], bool]
 Shown = dict[str, dict[str, Any]]

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 from writing_service import Writer, writing_service
 
-from quillpost.database.embedded import EmbeddedPostgres
+from quillpost.core.database.embedded.server import EmbeddedPostgres
 
 Test = Callable[[Any], bool]
 Template = dict[str, Any]

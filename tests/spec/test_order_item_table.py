@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from reading_service import reading_service
 
-from quillpost.database.embedded import EmbeddedPostgres
+from quillpost.core.database.embedded.server import EmbeddedPostgres
 from quillpost.orders.rules import ItemStatus
 
 Test = Callable[[Any], bool]

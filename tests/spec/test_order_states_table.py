@@ -8,8 +8,8 @@ import sqlalchemy as sa
 from reading_service import Reader, reading_service
 
 from makers import carry_on, person
-from quillpost.database.embedded import EmbeddedPostgres
-from quillpost.database.tables import orders
+from quillpost.core.database.embedded.server import EmbeddedPostgres
+from quillpost.core.database.tables.base import orders
 
 ITEM_STATUSES = (
     "Processing", "Printed", "In Transit", "In Local Area", "Processed for Delivery", "Delivered",

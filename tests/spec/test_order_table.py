@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from reading_service import METADATA, reading_service
 
-from quillpost.database.embedded import EmbeddedPostgres
+from quillpost.core.database.embedded.server import EmbeddedPostgres
 
 Test = Callable[[Any], bool]
 Orders = dict[str, dict[str, Any]]

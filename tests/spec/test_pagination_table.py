@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from reading_service import Reader, reading_service
 
-from quillpost.database.embedded import EmbeddedPostgres
+from quillpost.core.database.embedded.server import EmbeddedPostgres
 
 LISTS = ("/orders/list", "/orders", "/orders/{order_id}/items", "/order-items")
 

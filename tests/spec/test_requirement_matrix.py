@@ -9,15 +9,8 @@ import pytest
 from art_house import ArtHouse
 
 from makers import GIFT, Account, Build, person, warnings_of
-from quillpost.orders.pieces import (
-    GIFTCARD,
-    LETTER,
-    MAGNACARD,
-    NOTECARD,
-    PIECES,
-    POSTCARD,
-)
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.orders.products import GIFTCARD, LETTER, MAGNACARD, NOTECARD, PIECES, POSTCARD
 
 COLUMNS = {
     "Postcard": ["postcard"],

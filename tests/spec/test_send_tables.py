@@ -9,8 +9,8 @@ from art_house import ArtHouse
 from writing_service import Writer, writing_service
 
 from makers import Account, Build, person, postcard
-from quillpost.database.embedded import EmbeddedPostgres
-from quillpost.parts import Parts
+from quillpost.app.container import Parts
+from quillpost.core.database.embedded.server import EmbeddedPostgres
 
 ENDPOINTS = [
     ("/send/postcard", "postcard"),

@@ -8,7 +8,7 @@ import pytest
 from shared_service import shared_account
 
 from makers import Account
-from quillpost.database.embedded import EmbeddedPostgres
+from quillpost.core.database.embedded.server import EmbeddedPostgres
 
 BRANDING = (
     "accentColor", "symbol", "logo", "disclaimer", "headshot", "name", "email", "phone", "company",

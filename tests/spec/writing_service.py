@@ -10,9 +10,10 @@ import psycopg
 
 from direct import TestClient
 from makers import Account, Clock, make_account, make_sub_account
-from quillpost import wiring
-from quillpost.database.embedded import EmbeddedPostgres
-from quillpost.web import create_app
+from quillpost.app import bootstrap
+from quillpost.core.database.embedded.server import EmbeddedPostgres
+from quillpost.core.settings import Settings
+from quillpost.web.application import create_app
 
 
 @dataclass(frozen=True)
@@ -29,8 +30,8 @@ def writing_service(
     with psycopg.connect(postgres.conninfo("postgres"), autocommit=True) as admin:
         admin.execute(f'create database "{name}" template {template} strategy file_copy')
         usual = {"home": home, "calls_a_minute": 1_000_000}
-        settings = wiring.Settings.model_validate(usual | unusual)
-        parts = wiring.build(settings, postgres.conninfo(name), clock=Clock().now)
+        settings = Settings.model_validate(usual | unusual)
+        parts = bootstrap.build(settings, postgres.conninfo(name), clock=Clock().now)
         with TestClient(create_app(parts), base_url="http://quillpost.test") as http:
             owner = make_account(parts, http, "owner@example.com")
             yield Writer(owner, make_sub_account(parts, owner))

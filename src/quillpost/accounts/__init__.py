@@ -1,1 +1,1 @@
-"""Accounts, sub accounts and the tokens that act for them."""
+"""Accounts and sub accounts: users, tokens, OAuth apps, billing and the audit log."""

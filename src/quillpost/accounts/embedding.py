@@ -14,15 +14,15 @@ from urllib.parse import urlsplit
 import orjson
 import sqlalchemy as sa
 
-from quillpost.accounts import audit
-from quillpost.accounts.audit import Actor
-from quillpost.accounts.owning import hold_account, require_owner
-from quillpost.accounts.rules import Caller
-from quillpost.database import Database, Tenant, Tx
-from quillpost.database.tables import accounts, tokens
-from quillpost.kit.errors import Forbidden, Invalid
-from quillpost.kit.sealing import Sealer
-from quillpost.kit.signed_links import LinkSigner
+from quillpost.accounts.audit import service as audit_service
+from quillpost.accounts.audit.service import Actor
+from quillpost.accounts.models import Caller
+from quillpost.accounts.service import hold_account, require_owner
+from quillpost.core.database import Database, Tenant, Tx
+from quillpost.core.database.tables.base import accounts, tokens
+from quillpost.core.encryption import Sealer
+from quillpost.core.errors import Forbidden, Invalid
+from quillpost.core.tokens import LinkSigner
 
 SCOPE: Final = "send:write"
 MOST_ORIGINS: Final = 20
@@ -123,7 +123,7 @@ def change_origins(tx: Tx, account_id: int, lines: Sequence[str], actor: Actor, 
         return
     values = {"embed_origins": wanted, "updated_at": now}
     tx.execute(sa.update(accounts).where(accounts.c.id == account_id).values(**values))
-    audit.note(tx, account_id, "embed.changed", actor, about={"sites": wanted}, now=now)
+    audit_service.note(tx, account_id, "embed.changed", actor, about={"sites": wanted}, now=now)
 
 
 def issue(sealer: Sealer, given: Pass, *, expires: datetime) -> str:

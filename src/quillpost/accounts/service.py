@@ -6,13 +6,15 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from quillpost.accounts.minting import insert_token
-from quillpost.accounts.rules import Allowance, Caller, network_of, scope_fault
+from quillpost.accounts.audit.service import Actor
+from quillpost.accounts.models import Allowance, Caller, network_of, scope_fault
 from quillpost.accounts.sub_accounts import read_sub_account
-from quillpost.database import Database, Tenant, Tx
-from quillpost.database.tables import accounts
-from quillpost.kit import tokens as token_format
-from quillpost.kit.errors import Invalid, Refused, Unauthenticated
+from quillpost.accounts.tokens.queries import insert_token
+from quillpost.core import tokens as token_format
+from quillpost.core.database import Database, Tenant, Tx
+from quillpost.core.database.tables.base import accounts, idempotency_keys
+from quillpost.core.database.tables.users import memberships
+from quillpost.core.errors import Forbidden, Invalid, Refused, Unauthenticated
 
 WINDOW_SECONDS = 60
 
@@ -177,3 +179,37 @@ def is_operator_token(db: Database, token: str, *, now: datetime) -> bool:
     except Unauthenticated:
         return False
     return who.is_operator
+
+
+NO_OWNER = "Only an owner of this account may do this. Ask one of them."
+
+
+def hold_account(tx: Tx, account_id: int) -> None:
+    """Nobody else who does so goes on before this transaction ends: two at once do not both find the last
+    place free."""
+    tx.execute(sa.select(accounts.c.id).where(accounts.c.id == account_id).with_for_update(key_share=True))
+
+
+def require_owner(tx: Tx, account_id: int, actor: Actor) -> None:
+    """`Forbidden` unless they are. They stay one until this transaction ends: whoever takes that from them
+    meanwhile comes after it, and finds what was made here. Whoever has the account's row in hand (whoever
+    changes its people does) takes that first. The command line, which is nobody, may do everything. Takes the
+    account's transaction or the worker's."""
+    if actor.person_id is None:
+        return
+    m = memberships.c
+    place = sa.select(m.id).where(
+        m.account_id == account_id, m.person_id == actor.person_id, m.role == "owner"
+    )
+    if tx.execute(place.with_for_update(read=True)).first() is None:
+        raise Forbidden(NO_OWNER)
+
+
+def answer_context(account_id: int, path: str, key: str) -> str:
+    """What a secret answer is sealed for."""
+    return f"idempotency:{account_id}:{path}:{key}"
+
+
+def forget_expired(db: Database, *, now: datetime) -> None:
+    with db.work() as tx:
+        tx.execute(sa.delete(idempotency_keys).where(idempotency_keys.c.expires_at < now))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import typer
 
-from quillpost.cli.index import Index
+from quillpost.cli.commands import Index
 
 
 def _itself() -> None:
@@ -43,5 +43,5 @@ def main(loaded: Callable[[], None] | None = None) -> None:
         app(obj=loaded)
     except Exception as failure:
         # It knows the libraries of the database, which not every command needs.
-        importlib.import_module("quillpost.cli.refusals").leave_with(failure)
+        importlib.import_module("quillpost.cli.runtime").leave_with(failure)
         raise

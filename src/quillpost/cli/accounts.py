@@ -6,11 +6,12 @@ from typing import Annotated
 
 import typer
 
-from quillpost.accounts import audit, service
-from quillpost.cli.ground import standing
-from quillpost.kit.errors import Refused
-from quillpost.pricing import credit
-from quillpost.pricing.rules import dollars
+from quillpost.accounts import service
+from quillpost.accounts.audit import service as audit_service
+from quillpost.accounts.billing import credit
+from quillpost.accounts.billing.rules import dollars
+from quillpost.cli.runtime import standing
+from quillpost.core.errors import Refused
 
 AMOUNT = re.compile(r"(\d{1,9})(?:\.(\d{2}))?", re.ASCII)
 
@@ -32,7 +33,9 @@ def create_account(
         now = ground.clock()
         made = service.open_account(tx, email=email, name=name, is_operator=operator, now=now)
         about = {"name": name, "email": email} | ({"operator": True} if operator else {})
-        audit.note(tx, made, "account.created", audit.AT_THE_COMMAND_LINE, about=about, now=now)
+        audit_service.note(
+            tx, made, "account.created", audit_service.AT_THE_COMMAND_LINE, about=about, now=now
+        )
     typer.echo(made)
 
 

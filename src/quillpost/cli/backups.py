@@ -12,26 +12,18 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn
 
 from quillpost import __version__
-from quillpost.cli.ground import schema_of
-from quillpost.cli.print_words import counted
-from quillpost.database import archive, dump
-from quillpost.database.postgres_binaries import Binaries, find_binaries
-from quillpost.database.schema import require_current, state_of
-from quillpost.footing import (
-    Footing,
-    Settings,
-    file_store,
-    key_path,
-    load_settings,
-    open_ground,
-    sealer_of,
-    stand,
-)
-from quillpost.kit.disks import drafted, sync_file
-from quillpost.kit.errors import NotReady
-from quillpost.kit.key_files import KeyFile, written_keys
-from quillpost.kit.sealing import Sealer
-from quillpost.ports.files import FileMissing, FileStore
+from quillpost.app.runtime import Footing, file_store, key_path, load_settings, open_ground, sealer_of, stand
+from quillpost.cli.print_files import counted
+from quillpost.cli.runtime import schema_of
+from quillpost.core.database import archive, dump
+from quillpost.core.database.embedded.binaries import Binaries, find_binaries
+from quillpost.core.database.schema import require_current, state_of
+from quillpost.core.encryption import Sealer
+from quillpost.core.errors import NotReady
+from quillpost.core.files import drafted, sync_file
+from quillpost.core.key_files import KeyFile, written_keys
+from quillpost.core.ports import FileMissing, FileStore
+from quillpost.core.settings import Settings
 
 BATCH_IN_KEY = re.compile(r"(?:^batches/|[/-]batch-)(\d+)")
 """How the keys of a production batch and of its print job name the batch."""

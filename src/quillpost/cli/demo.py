@@ -17,12 +17,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Column, Table
 
 from quillpost.cli.demo_service import demo_service
-from quillpost.cli.outsider import outsider
+from quillpost.cli.progress import outsider
 from quillpost.client import Quillpost, QuillpostError
 from quillpost.client.orders import OrderItem
 from quillpost.client.send import PieceName, PieceSend
-from quillpost.fulfilment.rules import NOTE_FILE
-from quillpost.kit.errors import NotReady
+from quillpost.core.errors import NotReady
+from quillpost.fulfillment.rules import NOTE_FILE
 from quillpost.orders.rules import ENDS, ItemStatus
 
 BETWEEN_LOOKS = 2.0

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from quillpost.cli.outsider import DIRECT
-from quillpost.kit.errors import NotReady
+from quillpost.cli.progress import DIRECT
+from quillpost.core.errors import NotReady
 
 START_SECONDS = 120
 STOP_SECONDS = 60

@@ -10,17 +10,16 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from quillpost.accounts.audit import note_for_operators
-from quillpost.cli.ground import standing
-from quillpost.cli.print_words import MOST_LISTED, Machine, Mode, are_short, counted, on_day, write
-from quillpost.giftcards import catalogue
-from quillpost.giftcards.choosing import HOUSE_ACCENT, Brand
-from quillpost.giftcards.listed import MOMENTS, ListedCard, Which, list_cards
-from quillpost.giftcards.rules import GROUPS
-from quillpost.giftcards.stocking import BadFile, Loaded, count_stock, every_brand, load, release
-from quillpost.kit.errors import Invalid, NotFound, NotReady
-from quillpost.kit.times import iso
-from quillpost.pricing.rules import dollars
+from quillpost.accounts.audit.service import note_for_operators
+from quillpost.accounts.billing.rules import dollars
+from quillpost.cli.print_files import MOST_LISTED, Machine, Mode, are_short, counted, on_day, write
+from quillpost.cli.runtime import standing
+from quillpost.core.clock import iso
+from quillpost.core.errors import Invalid, NotFound, NotReady
+from quillpost.orders.giftcards import brands as catalogue
+from quillpost.orders.giftcards.queries import MOMENTS, ListedCard, Which, list_cards
+from quillpost.orders.giftcards.rules import GROUPS, HOUSE_ACCENT, Brand
+from quillpost.orders.giftcards.stock import BadFile, Loaded, count_stock, every_brand, load, release
 
 OPTIONS = {"available_amounts": "--amounts", "brand_code": "BRAND"}
 """Where an option is called otherwise than what it fills."""

@@ -7,21 +7,20 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from quillpost.accounts.audit import note_for_operators
-from quillpost.cli.opening import opened
-from quillpost.cli.print_words import MOST_LISTED, Machine, Mode, write
-from quillpost.database import Tx
-from quillpost.fulfilment import verdicts
-from quillpost.fulfilment.held import HeldOrder, list_held
-from quillpost.fulfilment.verdicts import LONGEST_REASON
-from quillpost.kit.errors import NotFound, Refused
-from quillpost.kit.paging import PageRequest
-from quillpost.kit.times import iso
-from quillpost.orders.store import read_order
-from quillpost.pages.wording import plural
-from quillpost.parts import Parts
-from quillpost.ports.worlds import World
-from quillpost.pricing.rules import dollars
+from quillpost.accounts.audit.service import note_for_operators
+from quillpost.accounts.billing.rules import dollars
+from quillpost.app.container import Parts
+from quillpost.cli.container import opened
+from quillpost.cli.print_files import MOST_LISTED, Machine, Mode, write
+from quillpost.core.clock import iso
+from quillpost.core.database import Tx
+from quillpost.core.errors import NotFound, Refused
+from quillpost.core.paging import PageRequest
+from quillpost.fulfillment import review
+from quillpost.fulfillment.environments import World
+from quillpost.fulfillment.review import LONGEST_REASON, HeldOrder, list_held
+from quillpost.orders.items import read_order
+from quillpost.web.rendering import plural
 
 Which = Annotated[
     int, typer.Argument(metavar="ORDER", min=1, max=2**63 - 1, help="The order's number.", show_default=False)
@@ -60,7 +59,7 @@ def release(
     with opened() as (_, parts), parts.db.work() as tx:
         world = _world_of(tx, parts, order)
         now = parts.clock()
-        verdicts.release(tx, world, order, operator_id=None, reason=why, now=now)
+        review.release(tx, world, order, operator_id=None, reason=why, now=now)
         note_for_operators(tx, "order.released", about=_about(order, world, why), now=now)
     typer.echo(f"Order {order} is released.")
 
@@ -75,7 +74,7 @@ def refuse(
     with opened() as (_, parts), parts.db.work() as tx:
         world = _world_of(tx, parts, order)
         now = parts.clock()
-        verdicts.refuse(tx, world, order, operator_id=None, reason=why, now=now)
+        review.refuse(tx, world, order, operator_id=None, reason=why, now=now)
         note_for_operators(tx, "order.refused", about=_about(order, world, why), now=now)
     typer.echo(f"Order {order} is refused.")
 

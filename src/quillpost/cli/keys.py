@@ -9,17 +9,17 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from quillpost.accounts.audit import note_for_operators
-from quillpost.cli.ground import standing
-from quillpost.cli.print_words import Machine, counted, write
+from quillpost.accounts.audit.service import note_for_operators
+from quillpost.app.runtime import Footing, key_path
+from quillpost.cli.print_files import Machine, counted, write
 from quillpost.cli.progress import Progress
-from quillpost.database.resealing import wait_for_writers
-from quillpost.footing import Footing, key_path
-from quillpost.fulfilment.batch_store import BatchStore
-from quillpost.kit.errors import NotReady, Refused
-from quillpost.kit.key_files import KeyFile
-from quillpost.kit.sealing import NAMELESS
-from quillpost.sealed_values import TABLES, count_all, reseal_all
+from quillpost.cli.runtime import standing
+from quillpost.core.database.encrypted_columns import wait_for_writers
+from quillpost.core.encryption import NAMELESS
+from quillpost.core.errors import NotReady, Refused
+from quillpost.core.key_files import KeyFile
+from quillpost.fulfillment.files import BatchStore
+from quillpost.privacy.key_rotation import TABLES, count_all, reseal_all
 
 keys = typer.Typer(help="The keys that seal secrets.", no_args_is_help=True)
 

@@ -11,16 +11,16 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from quillpost.audience.export import harmless
-from quillpost.cli.ground import standing
 from quillpost.cli.progress import Progress
-from quillpost.composition.words.countries import COUNTRIES
-from quillpost.database.lead_tables import lead_files, lead_sources
-from quillpost.kit.errors import NotReady
-from quillpost.leads.loading import Imported, Told, import_files, tidy
-from quillpost.leads.loading import forget as forget_source
-from quillpost.leads.preparing import Bad
-from quillpost.leads.sample import load_sample
+from quillpost.cli.runtime import standing
+from quillpost.core.database.tables.leads import lead_files, lead_sources
+from quillpost.core.errors import NotReady
+from quillpost.recipients.leads.imports import Imported, Told, import_files, tidy
+from quillpost.recipients.leads.imports import forget as forget_source
+from quillpost.recipients.leads.rows import Bad
+from quillpost.recipients.leads.sample import load_sample
+from quillpost.recipients.lists.export import harmless
+from quillpost.rendering.text.countries import COUNTRIES
 
 FIELDS = ("lon", "lat", "number", "street", "unit", "city", "region", "postcode", "record_types")
 

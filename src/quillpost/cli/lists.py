@@ -10,21 +10,24 @@ from rich.console import Console
 from rich.progress import BarColumn, TaskProgressColumn, TextColumn
 from rich.progress import Progress as Bar
 
-from quillpost.accounts import audit
-from quillpost.accounts.rules import Caller
+from quillpost.accounts.audit import service as audit_service
+from quillpost.accounts.models import Caller
 from quillpost.accounts.service import find_account, tenant
-from quillpost.audience import export as exporting
-from quillpost.audience import list_keeping
-from quillpost.audience.importing import filling, intake, report, store
-from quillpost.audience.importing.columns import require_someone, warnings_of
-from quillpost.audience.importing.intake import Looked
-from quillpost.audience.importing.settling import SomeLost
-from quillpost.audience.importing.store import Import
-from quillpost.audience.lists import read_list
-from quillpost.cli.ground import standing
-from quillpost.database import Tenant
-from quillpost.footing import Footing
-from quillpost.kit.errors import Invalid, NotFound, NotReady
+from quillpost.app.runtime import Footing
+from quillpost.cli.runtime import standing
+from quillpost.core.database import Tenant
+from quillpost.core.errors import Invalid, NotFound, NotReady
+from quillpost.recipients.imports import queries as import_queries
+from quillpost.recipients.imports import report
+from quillpost.recipients.imports import service as import_service
+from quillpost.recipients.imports import tasks as import_tasks
+from quillpost.recipients.imports.columns import require_someone, warnings_of
+from quillpost.recipients.imports.queries import Import
+from quillpost.recipients.imports.service import Looked
+from quillpost.recipients.imports.tasks import SomeLost
+from quillpost.recipients.lists import export as exporting
+from quillpost.recipients.lists import service as list_service
+from quillpost.recipients.lists.queries import read_list
 
 lists = typer.Typer(help="Mailing lists from files, and back.", no_args_is_help=True)
 
@@ -64,10 +67,10 @@ def import_(
     with _looked(file, mapping or [], header) as looked, standing() as ground:
         who = _caller(ground, account)
         list_id = list_id or _new_list(ground, who, str(name), sub_account)
-        key = intake.keep(ground.store, looked, now=ground.clock())
+        key = import_service.keep(ground.store, looked, now=ground.clock())
         try:
             with ground.db.transaction(tenant(who)) as tx:
-                made = intake.place(tx, list_id, looked, key, clock=ground.clock, booked=False)
+                made = import_service.place(tx, list_id, looked, key, clock=ground.clock, booked=False)
         except NotFound:
             ground.store.delete(key)
             raise NotReady(f"{account} has no list {list_id}.") from None
@@ -96,11 +99,11 @@ def export_(
                 raise NotReady(f"There is no list {list_id}.") from None
         with ground.db.transaction(Tenant(found.account_id)) as tx:
             written = exporting.csv_file(tx, list_id)
-            audit.note(
+            audit_service.note(
                 tx,
                 found.account_id,
                 "list.exported",
-                audit.AT_THE_COMMAND_LINE,
+                audit_service.AT_THE_COMMAND_LINE,
                 about={"name": found.description, "id": found.id},
                 sub_account_id=found.sub_account_id,
                 now=ground.clock(),
@@ -119,7 +122,7 @@ def _looked(file: Path, mapping: list[str], header: bool | None) -> Iterator[Loo
         raise NotReady(f"{file} cannot be read: {fault.strerror}.") from None
     with source:
         try:
-            looked = intake.look(source, name=file.name, mapping=said, has_header=header)
+            looked = import_service.look(source, name=file.name, mapping=said, has_header=header)
             require_someone(looked.columns)
         except Invalid as wrong:
             told = "; ".join(f"{name}: {fault}" for name, faults in wrong.fields.items() for fault in faults)
@@ -151,12 +154,12 @@ def _new_list(ground: Footing, who: Caller, name: str, sub_account: int | None) 
         "sub_account_id": sub_account,
     }
     with ground.db.transaction(tenant(who)) as tx:
-        return list_keeping.make_list(tx, who, ground.sealer, values, now=ground.clock()).id
+        return list_service.make_list(tx, who, ground.sealer, values, now=ground.clock()).id
 
 
 def _filled(ground: Footing, import_id: int) -> Import:
     """Do the work here and now, and show how far it is."""
-    means = filling.Means(ground.db, ground.store, ground.clock)
+    means = import_tasks.Means(ground.db, ground.store, ground.clock)
     console = Console()
     columns = (
         TextColumn("{task.description}"),
@@ -170,10 +173,10 @@ def _filled(ground: Footing, import_id: int) -> Import:
         def tell(work: Import) -> None:
             bar.update(task, completed=work.progress, rows=f"{work.rows_read:,} rows")
 
-        with suppress(filling.Overtaken, SomeLost):  # a worker goes on with it
-            filling.fill(means, import_id, tell=tell)
+        with suppress(import_tasks.Overtaken, SomeLost):  # a worker goes on with it
+            import_tasks.fill(means, import_id, tell=tell)
     with ground.db.work() as tx:
-        done = store.read_import(tx, import_id)
+        done = import_queries.read_import(tx, import_id)
     if not done.is_finished:
         raise NotReady(TAKEN_OVER.format(import_id, import_id))
     return done

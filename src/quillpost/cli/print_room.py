@@ -10,28 +10,30 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from quillpost.accounts.audit import note_for_operators
+from quillpost.accounts.audit.service import note_for_operators
+from quillpost.app.container import Parts
 from quillpost.cli import held_orders, print_files
-from quillpost.cli.opening import opened
-from quillpost.cli.print_words import MOST_LISTED, Machine, Mode, Which, counted, find, write
-from quillpost.fulfilment import marking, print_room, production
-from quillpost.fulfilment.marking import Marked, Pieces, Spoiled
-from quillpost.fulfilment.print_room import Deed, Reprinted, Told
-from quillpost.fulfilment.rules import reference
-from quillpost.fulfilment.shown import (
+from quillpost.cli.container import opened
+from quillpost.cli.print_files import MOST_LISTED, Machine, Mode, Which, counted, find, write
+from quillpost.core.clock import iso
+from quillpost.core.errors import Refused, Unavailable
+from quillpost.core.paging import PageRequest
+from quillpost.fulfillment import production
+from quillpost.fulfillment.batching import Waiting, list_waiting
+from quillpost.fulfillment.print_room import marks as marking
+from quillpost.fulfillment.print_room import service as print_room_service
+from quillpost.fulfillment.print_room.marks import Marked, Pieces, Spoiled
+from quillpost.fulfillment.print_room.queries import (
     BatchFilter,
     BatchShown,
     list_batches,
     read_batch_shown,
     read_statement,
 )
-from quillpost.fulfilment.store import Batch
-from quillpost.fulfilment.ticket import ranges
-from quillpost.fulfilment.waiting import Waiting, list_waiting
-from quillpost.kit.errors import Refused, Unavailable
-from quillpost.kit.paging import PageRequest
-from quillpost.kit.times import iso
-from quillpost.parts import Parts
+from quillpost.fulfillment.print_room.service import Deed, Reprinted, Told
+from quillpost.fulfillment.queries import Batch
+from quillpost.fulfillment.rules import reference
+from quillpost.fulfillment.tickets import ranges
 
 MOMENTS = (
     "created_at", "composed_at", "handed_at", "acknowledged_at", "printed_at", "mailed_at", "settled_at",
@@ -179,7 +181,7 @@ def retry(
 
     def deed(parts: Parts, found: Batch) -> str:
         noted = _noted("batch.retried", _about(found) | {"anew": anew}, parts.clock())
-        print_room.retry(parts.db, found.id, anew=anew, noted=noted)
+        print_room_service.retry(parts.db, found.id, anew=anew, noted=noted)
         return f"{reference(found.id)} is {'offered anew' if anew else 'tried again'}."
 
     _do(batch, deed)
@@ -209,7 +211,7 @@ def rush(
         try:
             now = parts.clock()
             noted = _counted("orders.rushed", mode, now)
-            rushed = print_room.rush(parts.db, mode, orders, operator_id=None, noted=noted, now=now)
+            rushed = print_room_service.rush(parts.db, mode, orders, operator_id=None, noted=noted, now=now)
         except Refused as fault:
             raise Refused(f"{fault.message.removesuffix('.')} in {mode} mode.") from None
     typer.echo(f"Rushed: {', '.join(map(str, rushed)) or 'none, they are in batches or rushed already'}.")
@@ -220,7 +222,9 @@ def pool(mode: Mode = "live") -> None:
     """Make batches of what waits, without waiting for the cut-off."""
     with opened() as (_, parts):
         now = parts.clock()
-        early = print_room.pool_now(parts.db, mode, noted=_counted("orders.pooled", mode, now), now=now)
+        early = print_room_service.pool_now(
+            parts.db, mode, noted=_counted("orders.pooled", mode, now), now=now
+        )
     typer.echo(f"No longer waiting for the cut-off: {counted(early, 'order')}.")
 
 

@@ -7,12 +7,11 @@ from rich.console import Console
 from rich.table import Table
 
 from quillpost.accounts import service
-from quillpost.cli.ground import standing
-from quillpost.database import Tenant
-from quillpost.privacy import erasing
-from quillpost.privacy.forgetting import MOST_COUNTED, Kept, show_kept
-from quillpost.privacy.retention import days_of
-from quillpost.privacy.whom import whom_of
+from quillpost.cli.runtime import standing
+from quillpost.core.database import Tenant
+from quillpost.privacy import erasure
+from quillpost.privacy.models import whom_of
+from quillpost.privacy.retention import MOST_COUNTED, Kept, days_of, show_kept
 
 
 def add_to(app: typer.Typer) -> None:
@@ -33,7 +32,7 @@ def erase(
     with standing() as ground:
         with ground.db.work() as tx:
             who = Tenant(service.find_account(tx, account))
-            found = erasing.foretell(tx, who, whom, now=ground.clock())
+            found = erasure.foretell(tx, who, whom, now=ground.clock())
         typer.echo(
             f"On lists: {found['recipients']:,}. Pieces: {found['items']:,}."
             " What was told of them, sends that wait and files go too; counts and money stay."
@@ -41,7 +40,7 @@ def erase(
         if not yes:
             typer.confirm("Erase them for good?", abort=True)
         with ground.db.work() as tx:
-            done = erasing.erase(tx, ground.sealer, who, whom, now=ground.clock())
+            done = erasure.erase(tx, ground.sealer, who, whom, now=ground.clock())
     for table, rows in done.erased.items():
         if rows:
             typer.echo(f"{table}: {rows:,}")

@@ -1,13 +1,17 @@
 """How far a long command is: a bar on a terminal, a line a step where nobody watches."""
 
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
+import httpx2
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bar
+
+from quillpost.client import Quillpost
 
 Tell = Callable[[int, int], None]
 
@@ -53,3 +57,12 @@ class Progress:
         if not self._console.is_terminal:
             line = f"{self._title}: {self._done} of {self._steps}, {name}"
             self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+"""Past any proxy of the environment, which could not reach a service on this machine."""
+
+
+def outsider(base_url: str, token: str) -> Quillpost:
+    """Past any proxy too; close it, or use it with `with`."""
+    return Quillpost(token, base_url, transport=httpx2.HTTPTransport())

@@ -10,16 +10,17 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from quillpost.accounts import personal_tokens, service
-from quillpost.accounts.audit import AT_THE_COMMAND_LINE
-from quillpost.accounts.personal_tokens import PersonalToken
-from quillpost.cli.ground import standing
-from quillpost.cli.print_words import Machine, are_short, counted, on_day, write
-from quillpost.database import Tenant
-from quillpost.kit import tokens as token_format
-from quillpost.kit.errors import NotFound, Refused
-from quillpost.kit.times import iso
-from quillpost.people.leaks import end_leaked
+from quillpost.accounts import service
+from quillpost.accounts.audit.service import AT_THE_COMMAND_LINE
+from quillpost.accounts.tokens import service as token_service
+from quillpost.accounts.tokens.service import PersonalToken
+from quillpost.accounts.users.queries import end_leaked
+from quillpost.cli.print_files import Machine, are_short, counted, on_day, write
+from quillpost.cli.runtime import standing
+from quillpost.core import tokens as token_format
+from quillpost.core.clock import iso
+from quillpost.core.database import Tenant
+from quillpost.core.errors import NotFound, Refused
 
 token = typer.Typer(help="Personal access tokens.", no_args_is_help=True)
 
@@ -50,7 +51,7 @@ def create_token(
         with ground.db.work() as tx:
             account_id = service.find_account(tx, account)
         with ground.db.transaction(Tenant(account_id)) as tx:
-            made = personal_tokens.create_token(
+            made = token_service.create_token(
                 tx,
                 account_id,
                 name=name,
@@ -71,7 +72,7 @@ def list_tokens(account: Account, machine: Machine = False) -> None:
         with ground.db.work() as tx:
             account_id = service.find_account(tx, account)
         with ground.db.transaction(Tenant(account_id)) as tx:
-            found = personal_tokens.list_tokens(tx, account_id)
+            found = token_service.list_tokens(tx, account_id)
     if machine:
         write([_for_machines(each) for each in found])
     elif not found:
@@ -115,9 +116,7 @@ def _revoke(token_id: int, email: str) -> None:
             account_id = service.find_account(tx, email)
         try:
             with ground.db.transaction(Tenant(account_id)) as tx:
-                personal_tokens.revoke_token(
-                    tx, account_id, token_id, AT_THE_COMMAND_LINE, now=ground.clock()
-                )
+                token_service.revoke_token(tx, account_id, token_id, AT_THE_COMMAND_LINE, now=ground.clock())
         except NotFound:
             raise Refused(f"{email} has no token {token_id} that is in force.") from None
     typer.echo(f"Token {token_id} is revoked.")

@@ -8,11 +8,11 @@ from typing import Annotated, BinaryIO
 
 import typer
 
-from quillpost.cli.ground import standing
-from quillpost.kit.errors import NotReady
+from quillpost.cli.runtime import standing
+from quillpost.core.errors import NotReady
+from quillpost.fulfillment.tracking.files import NotScans
+from quillpost.fulfillment.tracking.service import TakenIn, take_in
 from quillpost.orders.rules import ItemStatus
-from quillpost.tracking.reading import NotScans
-from quillpost.tracking.service import TakenIn, take_in
 
 STANDARD_INPUT = Path("-")
 SHOWN = 10

@@ -10,19 +10,20 @@ from typing import Any
 import sqlalchemy as sa
 from rich.console import Console
 
-from quillpost import wiring
-from quillpost.accounts import audit
 from quillpost.accounts import service as accounts
-from quillpost.accounts.minting import insert_token
-from quillpost.database import Tx
-from quillpost.database.event_tables import webhooks as webhooks_table
-from quillpost.database.people_tables import memberships
-from quillpost.kit.sealing import SealBroken
-from quillpost.parts import Parts
-from quillpost.people import invitations
-from quillpost.webhooks import service as webhooks
-from quillpost.webhooks import store
-from quillpost.whereabouts import own_place
+from quillpost.accounts.audit import service as audit_service
+from quillpost.accounts.tokens.queries import insert_token
+from quillpost.accounts.users import invitations
+from quillpost.app import bootstrap
+from quillpost.app.container import Parts
+from quillpost.app.runtime import own_place
+from quillpost.core.database import Tx
+from quillpost.core.database.tables.notifications import webhooks as webhooks_table
+from quillpost.core.database.tables.users import memberships
+from quillpost.core.encryption import SealBroken
+from quillpost.core.settings import Settings
+from quillpost.notifications.webhooks import queries as webhook_queries
+from quillpost.notifications.webhooks import service as webhooks
 
 EMAIL, NAME, FIRST = "you@example.com", "First Account", "first steps"
 DESCRIPTION = "Receiver page"
@@ -103,10 +104,10 @@ class Welcome:
         out.print()
 
 
-def prepare_welcome(settings: wiring.Settings, conninfo: str) -> Welcome:
+def prepare_welcome(settings: Settings, conninfo: str) -> Welcome:
     """Create what is missing; the same account, token and receiver on every later start. Until somebody has
     joined the account, each start has a link for that."""
-    parts = wiring.build(settings, conninfo)
+    parts = bootstrap.build(settings, conninfo)
     try:
         token = _token(settings.home.absolute() / "first-token", parts)
         page = f"/receiver/{parts.receiver_key}"
@@ -127,7 +128,9 @@ def _token(kept: Path, parts: Parts) -> str:
         account_id = _account(tx, parts)
         made, token = insert_token(tx, account_id, name=FIRST, mode="test", scopes=None, now=parts.clock())
         about = {"id": made, "name": FIRST, "mode": "test"}
-        audit.note(tx, account_id, "token.created", audit.AT_THE_COMMAND_LINE, about=about, now=parts.clock())
+        audit_service.note(
+            tx, account_id, "token.created", audit_service.AT_THE_COMMAND_LINE, about=about, now=parts.clock()
+        )
     kept.touch(mode=0o600)
     kept.write_text(token + "\n")
     return token
@@ -139,7 +142,9 @@ def _account(tx: Tx, parts: Parts) -> int:
         return int(found)
     made = accounts.open_account(tx, email=EMAIL, name=NAME, is_operator=True, now=parts.clock())
     about = {"name": NAME, "email": EMAIL}
-    audit.note(tx, made, "account.created", audit.AT_THE_COMMAND_LINE, about=about, now=parts.clock())
+    audit_service.note(
+        tx, made, "account.created", audit_service.AT_THE_COMMAND_LINE, about=about, now=parts.clock()
+    )
     return made
 
 
@@ -156,7 +161,7 @@ def _link_to_join(parts: Parts) -> str | None:
             email=EMAIL,
             role="owner",
             sub_account_id=None,
-            actor=audit.AT_THE_COMMAND_LINE,
+            actor=audit_service.AT_THE_COMMAND_LINE,
             base_url=parts.base_url,
             now=parts.clock(),
             is_mailed=False,
@@ -177,7 +182,7 @@ def _subscribe(parts: Parts, token: str, url: str) -> None:
         kept = next((row for row in ours if _can_be_signed_for(parts, row)), None)
         for row in ours:
             if row is not kept:
-                store.delete_webhook(tx, row.id)
+                webhook_queries.delete_webhook(tx, row.id)
         if kept is None:
             webhooks.subscribe(
                 tx, who, parts.sealer, url=url, type="*", description=DESCRIPTION, now=parts.clock()

@@ -1,6 +1,5 @@
 """A client of the API, which knows nothing of the service but what its description says."""
 
-from quillpost.client.answers import Answer, Rows, Told, about
 from quillpost.client.clients import AsyncQuillpost, Quillpost
 from quillpost.client.errors import (
     Conflict,
@@ -19,6 +18,7 @@ from quillpost.client.errors import (
 )
 from quillpost.client.events import Event, verify_webhook
 from quillpost.client.paging import AsyncPages, Pages
+from quillpost.client.responses import Answer, Rows, Told, about
 
 __all__ = [
     "Answer",

@@ -2,8 +2,8 @@
 
 from typing import Any, Literal, NotRequired, TypedDict, Unpack
 
-from quillpost.client.answers import Message
-from quillpost.client.calls import Ask, How, Id, Resource, listing, operation
+from quillpost.client.requests import Ask, How, Id, Resource, listing, operation
+from quillpost.client.responses import Message
 from quillpost.client.send import PieceName, PieceSend
 
 Trigger = Literal["list_entry", "scan", "date"]

@@ -7,10 +7,10 @@ from typing import Self
 
 import httpx2
 
-from quillpost.client.calls import Awaited, Blocking
-from quillpost.client.retrying import Patience
+from quillpost.client.requests import Awaited, Blocking
+from quillpost.client.retries import Patience
 from quillpost.client.service import Service
-from quillpost.client.wire import AwaitedWire, BlockingWire, Writer
+from quillpost.client.transport import AwaitedWire, BlockingWire, Writer
 
 RETRIES = 12
 """Longer than a server takes to start again."""

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal, TypedDict, cast
 
+from quillpost.client import signatures
 from quillpost.client.errors import WrongSignature
-from quillpost.kit import standard_webhooks
 
 ItemEventType = Literal["order_item.status_update", "order_item.delivered", "scans.scan_update"]
 EventType = Literal["order.status_update"] | ItemEventType
@@ -100,7 +100,7 @@ def verify_webhook(
     if abs(((now or datetime.now(UTC)) - sent_at).total_seconds()) > tolerance:
         raise WrongSignature("The delivery is too old, or a clock is wrong.")
     # How old it may be has been judged, by this caller's own measure.
-    if not standard_webhooks.verify(secrets, headers, raw, now=sent_at):
+    if not signatures.verify(secrets, headers, raw, now=sent_at):
         raise WrongSignature("The signature is not of this body and this secret.")
     try:
         return cast(Event, json.loads(raw))

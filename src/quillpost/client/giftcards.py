@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Literal, TypedDict, Unpack
 
-from quillpost.client.answers import Message
-from quillpost.client.calls import Ask, How, Id, Resource, operation
 from quillpost.client.orders import OrderItemRead
+from quillpost.client.requests import Ask, How, Id, Resource, operation
+from quillpost.client.responses import Message
 
 BrandGroupName = Literal["main", "food", "entertainment", "gifts", "travel", "big_box", "other"]
 

@@ -2,7 +2,7 @@
 
 from typing import Literal, TypedDict
 
-from quillpost.client.calls import Ask, How, Resource, listing
+from quillpost.client.requests import Ask, How, Resource, listing
 
 
 class HandwritingStyle(TypedDict):

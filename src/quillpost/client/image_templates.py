@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack
 
-from quillpost.client.answers import Message
-from quillpost.client.calls import Ask, Files, How, Id, Resource, listing, operation
+from quillpost.client.requests import Ask, Files, How, Id, Resource, listing, operation
+from quillpost.client.responses import Message
 
 ImageTemplateType = Literal["postcard", "letter", "notecard", "giftcard", "windowlessletter"]
 Image = str | bytes | Path

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
-from quillpost.client.calls import Ask, Files, How, Id, Resource, operation
+from quillpost.client.requests import Ask, Files, How, Id, Resource, operation
 
 People = str | bytes | Path
 """A file of people: what is in it, or its path."""

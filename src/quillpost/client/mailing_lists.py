@@ -3,10 +3,10 @@
 from datetime import datetime
 from typing import TypedDict, Unpack
 
-from quillpost.client.answers import Message
 from quillpost.client.audience import MailingList, Recipient
-from quillpost.client.calls import Ask, How, Id, Resource, listing, operation
 from quillpost.client.radius import RadiusBought, RadiusCall, RadiusCount
+from quillpost.client.requests import Ask, How, Id, Resource, listing, operation
+from quillpost.client.responses import Message
 
 
 class Deduplicated(TypedDict):

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Literal, TypedDict, Unpack
 
-from quillpost.client.answers import Message
-from quillpost.client.calls import Ask, How, Id, Resource, listing, operation
+from quillpost.client.requests import Ask, How, Id, Resource, listing, operation
+from quillpost.client.responses import Message
 from quillpost.client.send import FontSize
 
 MessageTemplateType = Literal[

@@ -5,7 +5,7 @@ from datetime import date, datetime
 from typing import Any, Literal, TypedDict, Unpack
 
 from quillpost.client.audience import InlineRecipient, MailedRecipient
-from quillpost.client.calls import Ask, How, Id, Resource, listing, operation
+from quillpost.client.requests import Ask, How, Id, Resource, listing, operation
 from quillpost.client.send import Sent
 
 ItemStatus = Literal[

@@ -5,7 +5,7 @@ from typing import Any, Generic, TypeVar
 
 import httpx2
 
-from quillpost.client.answers import Answer
+from quillpost.client.responses import Answer
 
 T = TypeVar("T")
 

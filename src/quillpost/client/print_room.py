@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Literal, TypedDict, Unpack
 
-from quillpost.client.calls import Ask, How, Id, Resource, listing, operation
+from quillpost.client.requests import Ask, How, Id, Resource, listing, operation
 
 BatchStatus = Literal["new", "composed", "handed", "printed", "mailed"]
 

@@ -2,7 +2,7 @@
 
 from typing import NotRequired, TypedDict
 
-from quillpost.client.calls import Id
+from quillpost.client.requests import Id
 
 
 class RadiusSearch(TypedDict):

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import TypedDict, Unpack
 
-from quillpost.client.answers import Message
 from quillpost.client.audience import InlineRecipient, Recipient, RefusedRecipient
-from quillpost.client.calls import Ask, How, Id, Resource, listing, operation
+from quillpost.client.requests import Ask, How, Id, Resource, listing, operation
+from quillpost.client.responses import Message
 
 
 class NewRecipient(InlineRecipient):

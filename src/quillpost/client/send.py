@@ -5,8 +5,8 @@ from datetime import datetime
 from typing import Any, Literal, TypedDict, Unpack
 
 from quillpost.client.audience import InlineRecipient
-from quillpost.client.calls import Ask, How, Id, Resource, operation
 from quillpost.client.radius import RadiusSearch
+from quillpost.client.requests import Ask, How, Id, Resource, operation
 
 PieceName = Literal["postcard", "windowed-letter", "windowless-letter", "notecard", "giftcard", "magnacard"]
 FontSize = Literal["auto", "large", "medium", "small"]

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Literal, NotRequired, TypedDict, Unpack
 
 from quillpost.client.automations import Automations
-from quillpost.client.calls import Ask, How, Resource, Wire, operation
 from quillpost.client.giftcards import Giftcards
 from quillpost.client.handwriting_styles import HandwritingStyles
 from quillpost.client.image_templates import ImageTemplates
@@ -14,6 +13,7 @@ from quillpost.client.message_templates import MessageTemplates
 from quillpost.client.orders import Orders
 from quillpost.client.print_room import PrintRoom
 from quillpost.client.recipients import Recipients
+from quillpost.client.requests import Ask, How, Resource, Wire, operation
 from quillpost.client.send import PieceName, PieceSend, Send, Sent
 from quillpost.client.sub_accounts import SubAccounts
 from quillpost.client.webhooks import Webhooks

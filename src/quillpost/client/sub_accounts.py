@@ -2,8 +2,8 @@
 
 from typing import TypedDict, Unpack
 
-from quillpost.client.answers import Message
-from quillpost.client.calls import Ask, How, Id, Resource, listing, operation
+from quillpost.client.requests import Ask, How, Id, Resource, listing, operation
+from quillpost.client.responses import Message
 
 
 class Branding(TypedDict, total=False):

@@ -3,9 +3,9 @@
 from datetime import datetime
 from typing import Literal, TypedDict, Unpack
 
-from quillpost.client.answers import Message
-from quillpost.client.calls import Ask, How, Id, Resource, listing, operation
 from quillpost.client.events import EventType
+from quillpost.client.requests import Ask, How, Id, Resource, listing, operation
+from quillpost.client.responses import Message
 
 Wanted = EventType | Literal["*"]
 

@@ -1,1 +1,1 @@
-"""Orders and their items: placing, reading, cancelling, and how they move."""
+"""Orders: validated, priced, created, changed, canceled, replayed."""

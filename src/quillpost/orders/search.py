@@ -1,18 +1,21 @@
 """Finding pieces, and the orders they belong to, by whom they went to."""
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY
 
-from quillpost.database import Database, Tenant, Tx
-from quillpost.database.paging import rows_of
-from quillpost.database.tables import items, orders
-from quillpost.orders.records import Item, Order
+from quillpost.core import exact_json
+from quillpost.core.database import Database, Tenant, Tx
+from quillpost.core.database.tables.base import items, orders
+from quillpost.core.errors import Invalid
+from quillpost.core.paging import rows_of
+from quillpost.orders.models import Item, Order
 
-MOST = 10_000
+MOST_FOUND = 10_000
 # One plan for all would hold every order for a small one, and read a large one from end to end for a name.
 CUSTOM_PLAN = sa.text("set local plan_cache_mode = force_custom_plan")
 LAST_LETTER = "\U0010ffff"
@@ -48,7 +51,7 @@ def search(db: Database, tx: Tx, who: Tenant, sought: Sought, *, most: int | Non
     The service itself finds their ids, and what is shown of them is read as the caller: row-level security
     comes before `lower`, which PostgreSQL does not know to keep secrets, and so closes the index over it.
     """
-    most = MOST if most is None else most
+    most = MOST_FOUND if most is None else most
     with db.work() as service:
         ids = _newest(service, [*rows_of(items, who), *_conditions(sought)], most + 1)
     pieces = [Item.of(row) for row in _newest_first(tx, items, ids[:most])]
@@ -65,8 +68,8 @@ def _newest(service: Tx, wanted: Sequence[sa.ColumnElement[bool]], how_many: int
     """
     service.execute(CUSTOM_PLAN)
     found = sa.select(items.c.id).where(*wanted)
-    ids = service.execute(found.limit(max(how_many, MOST) + 1)).scalars().all()
-    if len(ids) > max(how_many, MOST):
+    ids = service.execute(found.limit(max(how_many, MOST_FOUND) + 1)).scalars().all()
+    if len(ids) > max(how_many, MOST_FOUND):
         ids = service.execute(found.order_by(items.c.id.desc()).limit(how_many)).scalars().all()
     return sorted(ids, reverse=True)[:how_many]
 
@@ -98,3 +101,46 @@ def _starts_with(
 def _newest_first(tx: Tx, table: sa.Table, ids: Sequence[int] | set[int]) -> Sequence[sa.Row[Any]]:
     wanted = sa.any_(sa.cast(list(ids), ARRAY(sa.BigInteger())))
     return tx.execute(sa.select(table).where(table.c.id == wanted).order_by(table.c.id.desc())).all()
+
+
+MOST_METADATA_FILTERS = 10
+DEEPEST = 20
+NAME = re.compile(r"metadata((?:\[[^\[\]]+\])+)")
+# No longer than what the index holds: a number beyond that is text to it.
+NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,999})(?:\.[0-9]{1,999})?(?:[eE][+-]?[0-9]{1,4})?")
+LITERALS = ("true", "false", "null")
+
+Alternatives = tuple[str, ...]
+"""JSON objects; an order is wanted whose metadata contains one of them."""
+
+
+def read_filters(query: Iterable[tuple[str, str]]) -> tuple[Alternatives, ...]:
+    """Every filter by metadata in a query string, or `Invalid` with all that is wrong about them."""
+    given = [(name, value) for name, value in query if name.partition("[")[0] == "metadata"]
+    faults = {name: [fault] for name, value in given if (fault := _fault(name, value))}
+    if len(given) > MOST_METADATA_FILTERS:
+        faults["metadata"] = [f"At most {MOST_METADATA_FILTERS} filters by metadata, please."]
+    if faults:
+        raise Invalid(faults)
+    return tuple(_alternatives(name, value) for name, value in given)
+
+
+def _fault(name: str, value: str) -> str | None:
+    keys = NAME.fullmatch(name)
+    if keys is None:
+        return "Write metadata[key]=value, or metadata[outer][inner]=value."
+    if keys[1].count("[") > DEEPEST:
+        return f"At most {DEEPEST} keys in one another, please."
+    if "\x00" in name + value:
+        return "This text holds a NUL character, which no filter finds."
+    return None
+
+
+def _alternatives(name: str, value: str) -> Alternatives:
+    """A query string is all text: `5` may have been written as the text or as the number."""
+    readings = [exact_json.write(value)]
+    if value in LITERALS or NUMBER.fullmatch(value):
+        readings.append(value)
+    keys = name.removeprefix("metadata[").removesuffix("]").split("][")
+    opening = "".join(f"{{{exact_json.write(key)}:" for key in keys)
+    return tuple(opening + reading + "}" * len(keys) for reading in readings)

@@ -7,10 +7,10 @@ from uuid import UUID, uuid4
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 
-from quillpost.accounts.rules import Caller
-from quillpost.database import Database, Tx
-from quillpost.database.tables import stored_sends
-from quillpost.kit.errors import NotFound
+from quillpost.accounts.models import Caller
+from quillpost.core.database import Database, Tx
+from quillpost.core.database.tables.base import stored_sends
+from quillpost.core.errors import NotFound
 
 KEPT = timedelta(days=90)
 """From when it was stored, last shown as a preview, or sent."""

@@ -14,14 +14,14 @@ from datetime import datetime
 import sqlalchemy as sa
 import structlog
 
-from quillpost import jobs
-from quillpost.audience import list_keeping
-from quillpost.database import Database, Tx
-from quillpost.database.tables import do_not_mail_inbox
-from quillpost.kit.sealing import Sealer
-from quillpost.kit.times import Clock
-from quillpost.kit.tokens import BASE62, SHORT_CODE_LENGTH, SPECIMEN_CODE
-from quillpost.postal.judging import DELIVERABLE, PARTS
+from quillpost.core import jobs
+from quillpost.core.clock import Clock
+from quillpost.core.database import Database, Tx
+from quillpost.core.database.tables.base import do_not_mail_inbox
+from quillpost.core.encryption import Sealer
+from quillpost.core.tokens import BASE62, SHORT_CODE_LENGTH, SPECIMEN_CODE
+from quillpost.recipients.addresses.service import DELIVERABLE, PARTS
+from quillpost.recipients.lists import service as list_service
 
 log = structlog.get_logger(__name__)
 
@@ -140,7 +140,7 @@ def _take_some(db: Database, sealer: Sealer, clock: Clock) -> int:
         tx.execute(_TAKE_LISTS, {"ids": ids})
         # One that was deleted before it was in our hands is made again, and nobody else sees that one yet.
         made += tx.execute(_MAKE_LISTS, these).scalars()
-        list_keeping.give_keys(tx, sealer, made)
+        list_service.give_keys(tx, sealer, made)
         # Read when the lists are in our hands, as whoever puts people on a list does.
         added = tx.execute(_ADD, these | {"now": clock()}).rowcount
         added += tx.execute(_BAR_FORGOTTEN, these).rowcount

@@ -4,14 +4,15 @@ Each rule is a step that forgets some rows at a time, so that nobody waits for i
 forget (a day's table of deliveries, say) names that part's job.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import sqlalchemy as sa
+import structlog
 
-from quillpost.database import Tx
-from quillpost.privacy import emptying, pictures, print_files
+from quillpost.core.database import Database, Tx
+from quillpost.privacy import files, items
 
 Days = Mapping[str, int | None]
 """By the name of a setting, so many; None: for ever."""
@@ -176,7 +177,7 @@ FORGET_CLAIMS = sa.text(
 
 RULES = (
     Rule("items", "recipients of pieces", "keep_people_days", "the piece's end", PEOPLE,
-         _each(PEOPLE, emptying.empty_ended)),
+         _each(PEOPLE, items.empty_ended)),
     Rule("facts", "what happened to orders", "keep_facts_days", "when it happened", FACTS,
          _delete_along("facts", "f", "at", FACTS)),
     Rule("visits", "scans of QR codes", "keep_visits_days", "the scan", VISITS,
@@ -186,11 +187,11 @@ RULES = (
     Rule("automation_sent", "whom automations mailed", "keep_mailed_days", "the order", SENT,
          _delete("automation_sent", "ctid", SENT)),
     Rule("files", "pictures and PDFs of orders", "keep_pictures_days", "the order's end", PICTURES,
-         _each(PICTURES, pictures.forget)),
+         _each(PICTURES, files.delete_images)),
     Rule("batch_files", "print files", "keep_print_files_days", "the mailing", PRINT_FILES,
-         _each(PRINT_FILES, print_files.forget)),
+         _each(PRINT_FILES, files.delete_print_files)),
     Rule("batch_files", "print files of gift cards", "keep_giftcard_prints_days", "the mailing",
-         GIFTCARD_PRINTS, _each(GIFTCARD_PRINTS, print_files.forget_secret)),
+         GIFTCARD_PRINTS, _each(GIFTCARD_PRINTS, files.forget_secret)),
     Rule("giftcards", "claims, to print them again", "keep_giftcard_prints_days", "the mailing",
          PRINTED_CLAIMS, _forget_claims),
     Rule("audit_log", "who did what in accounts", "keep_audit_days", "the act", AUDIT,
@@ -285,3 +286,51 @@ def overdue(tx: Tx, rule: Rule, *, before: datetime, most: int) -> int:
 def days_of(settings: object) -> Days:
     """What the settings say, each by its name."""
     return {rule.setting: getattr(settings, rule.setting) for rule in RULES}
+
+
+log = structlog.get_logger(__name__)
+
+AT_ONCE = 2_000
+"""Rows of one transaction: nobody waits long for it."""
+MOST_STEPS = 500
+"""Of one rule in one run; what is left waits for the next."""
+MOST_COUNTED = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """How long something is kept, and how much of it is overdue by now, at most `MOST_COUNTED`."""
+
+    rule: Rule
+    days: int | None
+    overdue: int
+
+
+def forget_old(db: Database, days: Days, *, now: datetime, rules: Sequence[Rule] = RULES) -> None:
+    """A job: every rule that has a time, until nothing is left of it or its steps are used up."""
+    for rule in rules:
+        kept = days.get(rule.setting)
+        if kept is None or rule.forget is None:
+            continue
+        step, gone = Step(before=now - timedelta(days=kept), most=AT_ONCE, now=now), 0
+        for _ in range(MOST_STEPS):
+            with db.work() as tx:
+                some = rule.forget(tx, step)
+            gone += some
+            if some < AT_ONCE:
+                break
+        if gone:
+            log.info("privacy.forgotten", table=rule.table, rows=gone)
+
+
+def show_kept(db: Database, days: Days, *, now: datetime) -> list[Kept]:
+    """Each rule as it is set."""
+    shown = []
+    for rule in RULES:
+        kept = days.get(rule.setting)
+        late = 0
+        if kept is not None:
+            with db.work() as tx:
+                late = overdue(tx, rule, before=now - timedelta(days=kept), most=MOST_COUNTED)
+        shown.append(Kept(rule, kept, late))
+    return shown

@@ -1,0 +1,197 @@
+"""The audit log: who did what, when and from where. Written with the deed itself, and never changed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from quillpost.accounts.models import Caller, network_of
+from quillpost.core.database import Tx
+from quillpost.core.database.tables.base import accounts, tokens
+from quillpost.core.database.tables.users import audit_log, people
+
+ACTS: Final[Mapping[str, str]] = {
+    "account.created": "opened the account",
+    "account.changed": "changed the account",
+    "embed.changed": "changed which sites may show the composer",
+    "credit.moved": "moved credit",
+    "sign_in": "signed in",
+    "sign_in.refused": "was not let in",
+    "sign_out": "signed out",
+    "sessions.ended": "ended sessions",
+    "password.changed": "changed the password",
+    "password.reset_asked": "asked for another password",
+    "password.reset": "set another password by e-mail",
+    "second_factor.on": "turned the second factor on",
+    "second_factor.off": "turned the second factor off",
+    "second_factor.recovered": "used a recovery code",
+    "second_factor.codes": "made new recovery codes",
+    "person.invited": "invited somebody",
+    "person.uninvited": "took an invitation back",
+    "person.joined": "joined",
+    "person.changed": "changed somebody's role",
+    "person.removed": "removed somebody",
+    "token.created": "made a token",
+    "token.revoked": "revoked a token",
+    "token.leaked": "reported a token as leaked",
+    "client.created": "registered an OAuth client",
+    "client.changed": "changed an OAuth client",
+    "client.secret": "made a new client secret",
+    "client.deleted": "deleted an OAuth client",
+    "app.allowed": "allowed an app",
+    "app.disconnected": "disconnected an app",
+    "app.replayed": "used a code again, and was disconnected",
+    "app.reused": "used a refresh token again, and was disconnected",
+    "sub_account.created": "made a sub account",
+    "sub_account.deleted": "deleted a sub account",
+    "webhook.created": "subscribed to events",
+    "webhook.changed": "changed a subscription",
+    "webhook.paused": "paused a subscription",
+    "webhook.resumed": "resumed a subscription",
+    "webhook.secret": "made a new webhook secret",
+    "webhook.deleted": "ended a subscription",
+    "list.key": "made a new list key",
+    "list.exported": "exported a mailing list",
+    "person.erased": "erased a recipient",
+    "giftcard.invalidated": "took a gift card back",
+    "order.released": "released an order",
+    "order.refused": "refused an order",
+    "orders.rushed": "rushed orders",
+    "orders.pooled": "made batches of what waited",
+    "batch.marked": "marked a print batch",
+    "batch.reprinted": "reprinted pieces",
+    "batch.retried": "tried a batch again",
+    "brand.changed": "changed a gift card brand",
+    "brand.retired": "took a gift card brand off",
+    "stock.loaded": "loaded gift cards",
+    "stock.released": "released gift cards that were set aside",
+    "print_file.downloaded": "downloaded print files",
+    "jobs.retried": "ran failed jobs again",
+    "price.added": "set a price",
+    "price.withdrawn": "took a coming price back",
+    "key.new": "made a new secret key",
+    "key.resealed": "sealed all secrets anew",
+    "key.forgotten": "removed a former secret key",
+}
+"""Every act that is noted, in words that follow who did it."""
+
+COMMAND_LINE = "the command line"
+LONGEST_ACTOR = 320
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Who does something, and from where."""
+
+    name: str
+    person_id: int | None = None
+    token_id: int | None = None
+    address: str | None = None
+
+
+AT_THE_COMMAND_LINE = Actor(COMMAND_LINE)
+"""Whoever runs a command has the machine in hand; who that is, nobody can tell."""
+
+
+APP = "app “{name}”"
+
+
+def app_actor(name: str, *, address: str | None = None) -> Actor:
+    """An app that does something by itself."""
+    return Actor(APP.format(name=name), address=address)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What one of several like acts was done to, and in whose account."""
+
+    account_id: int
+    sub_account_id: int | None
+    about: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    id: int
+    act: str
+    actor: str
+    about: Mapping[str, Any]
+    network: str | None
+    sub_account_id: int | None
+    at: datetime
+
+
+def caller_actor(tx: Tx, who: Caller, *, address: str | None = None) -> Actor:
+    """The holder of a token, by the token's name and that of the person who made it."""
+    row = tx.execute(
+        sa.select(tokens.c.name, people.c.email)
+        .select_from(tokens.outerjoin(people, people.c.id == tokens.c.person_id))
+        .where(tokens.c.id == who.token_id)
+    ).first()
+    name = "a token" if row is None else f"token “{row.name}”" + (f" of {row.email}" if row.email else "")
+    return Actor(name, who.person_id, who.token_id, address)
+
+
+def note(
+    tx: Tx,
+    account_id: int,
+    act: str,
+    actor: Actor,
+    *,
+    about: Mapping[str, Any] | None = None,
+    sub_account_id: int | None = None,
+    now: datetime,
+) -> None:
+    """One line, in the transaction of the deed. `about` says what it was done to, and holds no secret."""
+    note_each(tx, act, actor, [Line(account_id, sub_account_id, about or {})], now=now)
+
+
+def note_each(tx: Tx, act: str, actor: Actor, lines: Sequence[Line], *, now: datetime) -> None:
+    """The same for several at once."""
+    if act not in ACTS:
+        raise ValueError(f"{act} is no act of the audit log.")
+    if not lines:
+        return
+    common = {
+        "act": act,
+        "actor": actor.name[:LONGEST_ACTOR],
+        "person_id": actor.person_id,
+        "token_id": actor.token_id,
+        "network": None if actor.address is None else network_of(actor.address),
+        "at": now,
+    }
+    tx.execute(
+        sa.insert(audit_log),
+        [
+            common
+            | {
+                "account_id": line.account_id,
+                "sub_account_id": line.sub_account_id,
+                "about": dict(line.about),
+            }
+            for line in lines
+        ],
+    )
+
+
+def note_for_operators(tx: Tx, act: str, *, about: Mapping[str, Any], now: datetime) -> None:
+    """What was done at the command line, where nobody's account is known: in the log of every account that
+    runs the service. Takes the worker's transaction."""
+    theirs = tx.execute(sa.select(accounts.c.id).where(accounts.c.is_operator).order_by(accounts.c.id))
+    lines = [Line(account_id, None, about) for account_id in theirs.scalars()]
+    note_each(tx, act, AT_THE_COMMAND_LINE, lines, now=now)
+
+
+def read_log(tx: Tx, account_id: int, *, before: int | None = None, most: int = 50) -> Sequence[Entry]:
+    """The newest lines first; `before` is the id of the last one that was seen."""
+    columns = [audit_log.c[field.name] for field in fields(Entry)]
+    older = [] if before is None else [audit_log.c.id < before]
+    found = tx.execute(
+        sa.select(*columns)
+        .where(audit_log.c.account_id == account_id, *older)
+        .order_by(audit_log.c.id.desc())
+        .limit(most)
+    )
+    return [Entry(*row) for row in found]

@@ -1,0 +1,1 @@
+"""Prices, credit and the ledger."""

@@ -1,0 +1,94 @@
+"""Who may act, and how often."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from ipaddress import IPv6Address, ip_address, ip_network
+from typing import Literal
+
+from quillpost.core.errors import Forbidden
+
+Role = Literal["owner", "member", "operator"]
+"""What a person is in an account. Owners decide on people, tokens and apps; members send, to one sub account
+or all; operators are members who also run the service, where the account is one of those that do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Whoever holds a token: an account, perhaps limited to one sub account, in one mode.
+
+    `person_id` is who made the token, where that is known; `grant_id` is set where it is a connected app's.
+    """
+
+    account_id: int
+    mode: str
+    sub_account_id: int | None = None
+    token_id: int | None = None
+    scopes: frozenset[str] | None = None
+    person_id: int | None = None
+    grant_id: int | None = None
+    is_operator: bool = False
+
+    @property
+    def is_testing(self) -> bool:
+        return self.mode == "test"
+
+    def require(self, scope: str) -> None:
+        """Raise unless the token may do this; a token without scopes may do everything."""
+        if self.scopes is not None and scope not in self.scopes:
+            raise Forbidden(f"This token lacks the scope {scope}.")
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """How much of a minute's calls is left."""
+
+    limit: int
+    used: int
+    resets_in: int
+
+    @property
+    def remaining(self) -> int:
+        return max(0, self.limit - self.used)
+
+    @property
+    def is_spent(self) -> bool:
+        return self.used > self.limit
+
+
+def network_of(address: str) -> str:
+    """Whom a network address stands for: a household of IPv6 has more addresses than we could count."""
+    try:
+        known = ip_address(address)
+    except ValueError:
+        return address
+    if isinstance(known, IPv6Address):
+        # Whoever listens for both at once sees IPv4 as a part of IPv6, all of it in one such network.
+        known = known.ipv4_mapped or known
+    return str(known) if known.version == 4 else str(ip_network((known, 64), strict=False))
+
+
+SCOPES = tuple(
+    f"{what}:{how}"
+    for what in ("send", "orders", "lists", "templates", "webhooks", "account")
+    for how in ("read", "write")
+)
+
+OWNERS_ALONE = frozenset({"account:write"})
+"""What only an owner may do, and whatever acts for one."""
+
+
+def scopes_of(role: Role) -> frozenset[str] | None:
+    """The most that somebody in this role may do, or lend to an app; None: everything."""
+    return None if role == "owner" else frozenset(SCOPES) - OWNERS_ALONE
+
+
+def narrowest(*several: frozenset[str] | None) -> frozenset[str] | None:
+    """What all of these allow; None among them allows everything."""
+    limits = [each for each in several if each is not None]
+    return frozenset.intersection(*limits) if limits else None
+
+
+def scope_fault(scopes: Iterable[str] | None) -> str | None:
+    """What is wrong with these scopes, in a sentence."""
+    unknown = next((scope for scope in scopes or () if scope not in SCOPES), None)
+    return None if unknown is None else f"Unknown scope {unknown}. Known scopes: {', '.join(SCOPES)}."

@@ -1,0 +1,1 @@
+"""OAuth: clients, the apps that people connected, and their tokens."""

@@ -1,0 +1,39 @@
+"""What a scope lets a token or an app do, in words for whoever is about to allow it."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
+
+from quillpost.accounts.models import SCOPES
+
+WORDS: Final[Mapping[str, str]] = {
+    "send:read": "See your automations and what they would send",
+    "send:write": "Send mail, by itself or by automations, and pay for it from your credit",
+    "orders:read": "See your orders, whom they went to and how far each piece has come",
+    "orders:write": "Change and cancel your orders while they can still be changed",
+    "lists:read": "See your mailing lists and everyone on them, and download them",
+    "lists:write": "Add, change, import, buy and erase people on your mailing lists",
+    "templates:read": "See your pictures and messages, and the handwriting that there is",
+    "templates:write": "Add, change and delete your pictures and messages",
+    "webhooks:read": "See where your events are sent, and what was sent there",
+    "webhooks:write": "Have your events sent to addresses of its choice",
+    "account:read": "See your account, its credit and its sub accounts",
+    "account:write": "Make, change and delete your sub accounts",
+}
+"""A sentence for each scope, without its full stop, in the order in which scopes are listed everywhere."""
+
+EVERYTHING = "Everything that this account can do by the API"
+
+
+def in_words(scopes: Collection[str] | None) -> list[str]:
+    """A sentence for each; without any limit one that says so."""
+    return [EVERYTHING] if scopes is None else [WORDS[scope] for scope in in_order(scopes)]
+
+
+def in_order(scopes: Collection[str]) -> list[str]:
+    """The known ones among these, once each, in the order of all lists."""
+    return [scope for scope in SCOPES if scope in scopes]
+
+
+def named(scopes: Sequence[str] | None) -> str:
+    """For a narrow column: the scopes themselves."""
+    return "everything" if scopes is None else ", ".join(in_order(scopes))

@@ -1,1 +1,0 @@
-"""Those who carry messages to people: mail servers, text message services, and a console to look at."""

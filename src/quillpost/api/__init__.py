@@ -1,1 +1,0 @@
-"""The HTTP JSON API. Wire shapes live here and nowhere deeper."""

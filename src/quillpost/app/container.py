@@ -1,0 +1,99 @@
+"""The running service's parts, as the edges are handed them. `app/bootstrap.py` puts them together."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+from quillpost.accounts.users.sign_in import Means
+from quillpost.core.body_limits import BOUNDS, Bounds
+from quillpost.core.clock import Clock
+from quillpost.core.database import Database
+from quillpost.core.encryption import Sealer
+from quillpost.core.ports import Fetcher
+from quillpost.core.stored_files import Shelf
+from quillpost.fulfillment.environments import World
+from quillpost.fulfillment.models import Press
+from quillpost.fulfillment.qr_scans.service import Desk
+from quillpost.fulfillment.tracking.ports import CarrierInbox
+from quillpost.recipients.leads.ports import LeadsProvider
+from quillpost.recipients.verification.service import Verifying
+from quillpost.rendering.renderer import Studio
+
+RECEIVER_DIGITS = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a caller may ask for at most, and in which words; each is a setting."""
+
+    calls_a_minute: int = 120
+    calls_at_once: int = 4
+    wait_seconds: float = 2
+    hook_calls_a_minute: int = 600
+    webhooks: int = 100
+    body_bytes: int = 20_000_000
+    bounds: Bounds = BOUNDS
+    """What a body may hold."""
+    import_bytes: int = 500_000_000
+    inline_recipients: int = 5_000
+    message_characters: int = 5_000
+    metadata_bytes: int = 8_192
+    items_per_page: int = 100
+    recipients_per_page: int = 10_000
+    code_seconds: int = 60
+    access_token_days: int = 30
+    refresh_token_days: int = 365
+    legacy_fields: bool = False
+    """Fields of earlier versions are taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    db: Database
+    studio: Studio
+    shelf: Shelf
+    press: Press
+    worlds: Mapping[str, World]
+    fetcher: Fetcher
+    sealer: Sealer
+    people: Means
+    """All that signing in takes."""
+    check_url: Callable[[str], str | None]
+    clock: Clock
+    limits: Limits
+    base_url: str
+    sends_mail: bool
+    """Whether mails reach people: without a mail server they are written to the standard output."""
+    metrics_token: str | None
+    has_own_database: bool
+    """Whether the database is the embedded one, which this service starts and looks after."""
+    has_receiver: bool
+    stall_seconds: float
+    print_secrets: Mapping[str, Sequence[str]]
+    """By the print partner's name, what it signs its calls with."""
+    keep_imports: timedelta
+    """How long the file of an import is kept."""
+    carrier_inbox: CarrierInbox
+    carrier_token: str | None
+    npm_packages: Path
+    """Where the scripts lie that pages have from others."""
+    scans: Desk
+    verifying: Verifying | None
+    """How addresses are verified; without a verifier, not at all."""
+    retention: Mapping[str, int | None]
+    """By the name of a setting, for how many days something is kept; None: for ever."""
+    leads: Mapping[str, LeadsProvider]
+    """By mode, where addresses for radius searches come from."""
+
+    @property
+    def receiver_keys(self) -> Sequence[str]:
+        """What lets in at the built-in receiver, the present one first: addresses that were subscribed before
+        the secret key was changed are good, too. Nothing: there is no receiver."""
+        keys = self.sealer.derive_all("receiver") if self.has_receiver else ()
+        return [key.hex()[:RECEIVER_DIGITS] for key in keys]
+
+    @property
+    def receiver_key(self) -> str | None:
+        """The present one."""
+        return next(iter(self.receiver_keys), None)

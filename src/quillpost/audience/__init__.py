@@ -1,1 +1,0 @@
-"""Who a mailing goes to: checked, normalised, without doubles."""

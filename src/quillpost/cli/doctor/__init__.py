@@ -1,0 +1,1 @@
+"""`quillpost doctor`: what is wrong with an installation."""

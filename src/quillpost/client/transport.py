@@ -1,0 +1,185 @@
+"""Calls as HTTP: how a request is written, and the two ways to send it."""
+
+import json
+import re
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+from urllib.parse import quote
+from uuid import uuid4
+
+import httpx2
+
+from quillpost.client.paging import AsyncPages, Pages
+from quillpost.client.requests import Ask, Route
+from quillpost.client.responses import Answer, Rows, read_answer
+from quillpost.client.retries import Attempts, Patience
+
+PREFIX = "/api/v2"
+PLACE = re.compile(r"\{\w+\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A request to the last byte, so that a second attempt is the same as the first."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str]
+    content: bytes = b""
+
+    def within(self, seconds: float) -> httpx2.Request:
+        return httpx2.Request(
+            self.method,
+            self.url,
+            headers=self.headers,
+            content=self.content or None,
+            extensions={"timeout": httpx2.Timeout(seconds).as_dict()},
+        )
+
+
+class Writer:
+    """Knows where the service is, and who asks."""
+
+    def __init__(self, base_url: str, token: str) -> None:
+        self._api = base_url.rstrip("/").removesuffix(PREFIX) + PREFIX
+        self._headers = {
+            "Authorization": f"Bearer {token}",
+            "Accept": "*/*",
+            "User-Agent": "quillpost-python",
+        }
+
+    def write(self, route: Route, ask: Ask[Any], query: str | None = None) -> Written:
+        """The request of a call; a `query` of its own stands in for the call's."""
+        chosen = str(httpx2.QueryParams(list(_pairs(ask.query or {})))) if query is None else query
+        url = self._api + _filled(route.path, ask) + (f"?{chosen}" if chosen else "")
+        kind, content = _body(ask)
+        headers = self._headers | kind
+        if route.method == "POST":
+            headers["Idempotency-Key"] = ask.idempotency_key or str(uuid4())
+        return Written(route.method, url, headers, content)
+
+
+def _filled(path: str, ask: Ask[Any]) -> str:
+    ids = iter(ask.ids)
+
+    def place(_: re.Match[str]) -> str:
+        text = quote(str(next(ids)), safe="")
+        if text in ("", ".", ".."):
+            raise ValueError("An id is missing.")
+        return text
+
+    return PLACE.sub(place, path)
+
+
+def _pairs(query: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What is None is left out; an object is written as `metadata[key]`."""
+    for name, value in query.items():
+        if isinstance(value, Mapping):
+            yield from _pairs({f"{name}[{key}]": inner for key, inner in value.items()})
+        elif isinstance(value, bool):
+            yield name, str(value).lower()
+        elif value is not None:
+            yield name, value.isoformat() if isinstance(value, date) else str(value)
+
+
+def _body(ask: Ask[Any]) -> tuple[dict[str, str], bytes]:
+    """The headers that tell the body's type, and the body."""
+    if ask.files is not None:
+        fields = dict(_pairs(ask.body if isinstance(ask.body, Mapping) else {}))
+        form = httpx2.Request("POST", "http://form", data=fields, files=ask.files)
+        return {"Content-Type": form.headers["Content-Type"]}, form.read()
+    if ask.body is None:
+        return {}, b""
+    return {"Content-Type": "application/json"}, json.dumps(
+        ask.body, allow_nan=False, default=_moment
+    ).encode()
+
+
+def _moment(value: object) -> str:
+    if isinstance(value, date):
+        return value.isoformat()
+    raise TypeError(f"JSON has no {type(value).__name__}.")
+
+
+class BlockingWire:
+    def __init__(
+        self, writer: Writer, http: httpx2.Client, patience: Patience, sleep: Callable[[float], None]
+    ) -> None:
+        self._writer = writer
+        self._http = http
+        self._patience = patience
+        self._sleep = sleep
+
+    def run(self, route: Route, ask: Ask[Any]) -> Any:
+        response = self._exchange(self._writer.write(route, ask))
+        return response.content if route.is_file else read_answer(response)
+
+    def pages(self, route: Route, ask: Ask[Any]) -> Pages[Any]:
+        return Pages(lambda query: _page(self._exchange(self._writer.write(route, ask, query))))
+
+    def download(self, url: str) -> bytes:
+        return self._exchange(Written("GET", url, {})).content
+
+    def close(self) -> None:
+        self._http.close()
+
+    def _exchange(self, written: Written) -> httpx2.Response:
+        attempts = Attempts(self._patience)
+        while True:
+            outcome: httpx2.Response | httpx2.RequestError
+            try:
+                outcome = self._http.send(written.within(attempts.timeout))
+                if outcome.is_success:
+                    return outcome
+            except httpx2.RequestError as failure:
+                outcome = failure
+            self._sleep(attempts.pause_after(outcome))
+
+
+class AwaitedWire:
+    def __init__(
+        self,
+        writer: Writer,
+        http: httpx2.AsyncClient,
+        patience: Patience,
+        sleep: Callable[[float], Awaitable[None]],
+    ) -> None:
+        self._writer = writer
+        self._http = http
+        self._patience = patience
+        self._sleep = sleep
+
+    async def run(self, route: Route, ask: Ask[Any]) -> Any:
+        response = await self._exchange(self._writer.write(route, ask))
+        return response.content if route.is_file else read_answer(response)
+
+    def pages(self, route: Route, ask: Ask[Any]) -> AsyncPages[Any]:
+        async def fetch(query: str | None) -> Answer:
+            return _page(await self._exchange(self._writer.write(route, ask, query)))
+
+        return AsyncPages(fetch)
+
+    async def download(self, url: str) -> bytes:
+        return (await self._exchange(Written("GET", url, {}))).content
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    async def _exchange(self, written: Written) -> httpx2.Response:
+        attempts = Attempts(self._patience)
+        while True:
+            outcome: httpx2.Response | httpx2.RequestError
+            try:
+                outcome = await self._http.send(written.within(attempts.timeout))
+                if outcome.is_success:
+                    return outcome
+            except httpx2.RequestError as failure:
+                outcome = failure
+            await self._sleep(attempts.pause_after(outcome))
+
+
+def _page(response: httpx2.Response) -> Answer:
+    found = read_answer(response)
+    return Answer(data=found) if isinstance(found, Rows) else found

@@ -1,0 +1,1 @@
+"""What every part uses and what knows nothing of mail: database, jobs, events, encryption, errors."""

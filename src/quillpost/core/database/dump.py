@@ -1,0 +1,237 @@
+"""The database as a stream of bytes, and back: PostgreSQL's own `pg_dump` and `pg_restore`."""
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import IO
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from quillpost.core.database.embedded.binaries import Binaries
+from quillpost.core.database.engine import administrator
+from quillpost.core.database.schema import OWNER, create_roles
+from quillpost.core.errors import NotReady
+
+PIECE_BYTES = 4_000_000
+WORTHLESS = "rate_windows"  # who called in the last minute, in a table that a crash may empty anyway
+STAGING = "import_staging_*"  # people on their way into a list: their file is read anew
+COUNTED = ("accounts", "orders", "items", "giftcards", "giftcard_stock", "facts", "files", "webhooks")
+
+# What was given out after a backup is on paper, though a restored database does not know of it. It goes on
+# so far behind that the two cannot meet:
+# - A mailer id of nine digits has a million serials, each for 45 days: 22,000 pieces a day at most. 100,000
+#   are four days of those, and keep a tenth of all serials from use for 45 days.
+# - One of six digits has a billion: 10,000,000 are ten orders to a million people, and a hundredth of all.
+# - Mailers that had no pieces yet may be of either kind: both moves in one.
+# - A batch for each minute would make 1,440 a day: 10,000 are a week.
+NINE_DIGITS_ON, SIX_DIGITS_ON = 100_000, 10_000_000
+EITHER_ON = SIX_DIGITS_ON + NINE_DIGITS_ON
+BATCHES_ON = 10_000
+
+PASS_BY_BATCHES = f"""
+    select setval(pg_get_serial_sequence('batches', 'id'),
+                  nextval(pg_get_serial_sequence('batches', 'id')) + {BATCHES_ON})
+"""
+PASS_BY_SERIALS = f"""
+    do $$
+    declare
+        first bigint;
+    begin
+        if to_regclass('mailers') is not null then
+            update mailers set next_serial = next_serial
+                + case length(mailer_id) when 9 then {NINE_DIGITS_ON} else {SIX_DIGITS_ON} end;
+            execute (select 'select ' || column_default from information_schema.columns
+                      where (table_name, column_name) = ('mailers', 'next_serial')) into first;
+            execute format('alter table mailers alter column next_serial set default %s',
+                           first + {EITHER_ON});
+        else  -- a release that counted all mailers' pieces together, in a sequence that begins anew
+            perform setval('mail_serials', (last_value + {EITHER_ON}) % 999999999 + 1) from mail_serials;
+        end if;
+    end $$
+"""
+
+# A card of the operator's own that was free then may be in the mail by now, and one that a piece had may have
+# come back and gone to another: none is given before the operator says so.
+HAS_CARDS = "select to_regclass('giftcard_stock') is not null"
+SET_CARDS_ASIDE = "update giftcard_stock set set_aside_at = now() where mode = 'live'"
+CARDS_SET_ASIDE = "select count(*) from giftcard_stock where set_aside_at is not null and taken_by is null"
+
+# Who was signed in when the backup was made may have signed out since, or been shown the door. With a session
+# go the tokens of its pages.
+END_SESSIONS = """
+    do $$
+    begin
+        if to_regclass('sessions') is not null then
+            delete from sessions;
+            delete from password_resets;
+            delete from oauth_codes;
+        end if;
+    end $$
+"""
+
+HAS_RELATIONS = """
+    select exists (
+        select from pg_class c join pg_namespace n on n.oid = c.relnamespace
+         where n.nspname not in ('pg_catalog', 'information_schema') and n.nspname not like 'pg\\_t%')
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One moment of the database, which `pg_dump` can see too for as long as it is held."""
+
+    name: str
+    schema: str
+    last_batch: int
+    counts: Mapping[str, int]
+
+
+@contextmanager
+def held_snapshot(conninfo: str) -> Iterator[Snapshot]:
+    """The database as it is now, while the service goes on writing to it."""
+    with psycopg.connect(conninfo, connect_timeout=5) as connection:
+        connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        connection.read_only = True
+        connection.execute("set local idle_in_transaction_session_timeout = 0")
+        connection.execute(f"set local role {OWNER}")
+        # Deliveries lie in a table a day, and old days are dropped. What the snapshot knows must be there
+        # until `pg_dump` comes to it, which may be long after: so the days are locked first, and all of them.
+        connection.execute("lock table deliveries in access share mode")
+        yield Snapshot(
+            name=str(_value(connection, "select pg_export_snapshot()")),
+            schema=str(_value(connection, "select version_num from alembic_version")),
+            last_batch=_number(connection, "select coalesce(max(id), 0) from batches"),
+            counts=_counts(connection),
+        )
+
+
+def dumped(binaries: Binaries, conninfo: str, snapshot: Snapshot) -> Iterator[bytes]:
+    """The snapshot in PostgreSQL's custom format, piece by piece."""
+    command = [
+        binaries.program("pg_dump"),
+        "--format=custom",
+        "--compress=none",  # the archive around it compresses
+        f"--role={OWNER}",  # whom row-level security does not filter
+        f"--snapshot={snapshot.name}",
+        f"--exclude-table-data={WORTHLESS}",
+        f"--exclude-table={STAGING}",
+    ]
+    with _running(command, conninfo, stdout=subprocess.PIPE) as program:
+        assert program.stdout is not None
+        while piece := program.stdout.read(PIECE_BYTES):
+            yield piece
+
+
+def is_blank(conninfo: str) -> bool:
+    """Whether there is nothing at all in the database, of ours or of anyone."""
+    with psycopg.connect(conninfo, connect_timeout=5) as connection:
+        return not _value(connection, HAS_RELATIONS)
+
+
+def load(binaries: Binaries, conninfo: str, pieces: Iterable[bytes]) -> None:
+    """Fill a blank database with what was dumped, in one transaction: all of it, or nothing."""
+    engine = administrator(conninfo)
+    try:
+        with engine.begin() as connection:
+            create_roles(connection)
+    finally:
+        engine.dispose()
+    command = [binaries.program("pg_restore"), "--single-transaction", "--exit-on-error"]
+    with _running(command, conninfo, stdin=subprocess.PIPE) as program:
+        assert program.stdin is not None
+        # A program that gives up closes the pipe; what it says then is the better explanation.
+        with suppress(BrokenPipeError):
+            for piece in pieces:
+                program.stdin.write(piece)
+            program.stdin.close()
+
+
+def pass_by_given_out(conninfo: str) -> int:
+    """Leave out the barcodes and batch numbers that were given out since the backup: they are in the mail.
+    Gift cards in stock may be, too: they are set aside, and it is said how many that are."""
+    with psycopg.connect(conninfo, connect_timeout=5) as connection:
+        connection.execute(f"set local role {OWNER}")
+        connection.execute(PASS_BY_BATCHES)
+        connection.execute(PASS_BY_SERIALS)
+        if not _value(connection, HAS_CARDS):
+            return 0
+        connection.execute(SET_CARDS_ASIDE)
+        return _number(connection, CARDS_SET_ASIDE)
+
+
+def end_sessions(conninfo: str) -> None:
+    """Nobody is signed in to a restored service, and no link that sets a password is good any more."""
+    with psycopg.connect(conninfo, connect_timeout=5) as connection:
+        connection.execute(f"set local role {OWNER}")
+        connection.execute(END_SESSIONS)
+
+
+@contextmanager
+def _running(
+    command: list[str], conninfo: str, *, stdin: int | None = None, stdout: int | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
+    """The program at work on the database; `NotReady` with its own words when it fails."""
+    target, password = _without_password(conninfo)
+    with tempfile.TemporaryFile() as complaints:
+        try:
+            program = subprocess.Popen(
+                [*command, f"--dbname={target}"],
+                stdin=stdin or subprocess.DEVNULL,
+                stdout=stdout or subprocess.DEVNULL,
+                stderr=complaints,
+                env=os.environ | {"LC_ALL": "C"} | password,
+            )
+        except OSError as fault:
+            raise NotReady(f"PostgreSQL's program {command[0]} cannot run: {fault.strerror}.") from None
+        try:
+            yield program
+            code = program.wait()
+        except BaseException:
+            program.kill()
+            raise
+        finally:
+            _close(program)
+        if code != 0:
+            raise NotReady(f"The database could not be copied: {_first_fault(complaints)}.")
+
+
+def _close(program: subprocess.Popen[bytes]) -> None:
+    for pipe in (program.stdin, program.stdout):
+        if pipe is not None:
+            with suppress(BrokenPipeError):
+                pipe.close()
+    program.wait()
+
+
+def _without_password(conninfo: str) -> tuple[str, dict[str, str]]:
+    """Command lines are visible to everyone on the machine, an environment is not."""
+    words = conninfo_to_dict(conninfo)
+    password = words.pop("password", None)
+    return make_conninfo("", **words), {} if password is None else {"PGPASSWORD": str(password)}
+
+
+def _first_fault(complaints: IO[bytes]) -> str:
+    complaints.seek(0)
+    lines = complaints.read(20_000).decode(errors="replace").splitlines()
+    faults = [line.partition("error:")[2].strip() for line in lines if "error:" in line]
+    return (faults or lines or ["PostgreSQL's program ended without a word"])[0].rstrip(".")
+
+
+def _counts(connection: psycopg.Connection) -> Mapping[str, int]:
+    """How many rows there are of what people ask for; an older schema may not have all of it."""
+    there = [name for name in COUNTED if _value(connection, f"select to_regclass('{name}')") is not None]
+    return {name: _number(connection, f"select count(*) from {name}") for name in there}
+
+
+def _value(connection: psycopg.Connection, query: str) -> object:
+    row = connection.execute(query.encode()).fetchone()
+    assert row is not None
+    return row[0]
+
+
+def _number(connection: psycopg.Connection, query: str) -> int:
+    return int(str(_value(connection, query)))

@@ -1,0 +1,84 @@
+"""The ways a wish can fail. Raised anywhere; only `web/api/errors.py` knows their HTTP form."""
+
+from collections.abc import Mapping, Sequence
+
+
+class QuillpostError(Exception):
+    """A failure that a caller can understand and act on."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class Invalid(QuillpostError):
+    """The wish itself is wrong; `fields` names each fault by its dotted path."""
+
+    def __init__(self, fields: Mapping[str, Sequence[str]], message: str | None = None) -> None:
+        self.fields = {name: list(faults) for name, faults in fields.items()}
+        first = next(iter(self.fields.values()), [""])[0]
+        super().__init__(message or first or "The given data was invalid.")
+
+
+class Refused(QuillpostError):
+    """Well formed, but it names something that is not the caller's, or is past that state."""
+
+
+class NoMatch(Refused):
+    """A search that found nobody."""
+
+
+class Unauthenticated(QuillpostError):
+    """No token, or not one of ours."""
+
+    def __init__(self) -> None:
+        super().__init__("Unauthenticated.")
+
+
+class Unpaid(QuillpostError):
+    """The account's credit does not cover it."""
+
+
+class Forbidden(QuillpostError):
+    """The token may not do this."""
+
+
+class NotFound(QuillpostError):
+    """Unknown, or another account's: the same answer."""
+
+    def __init__(self) -> None:
+        super().__init__("Not Found")
+
+
+class Conflict(QuillpostError):
+    """It clashes with another call; `retry_after` is set when waiting helps."""
+
+    def __init__(self, message: str, *, retry_after: int | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class Throttled(QuillpostError):
+    """Too many calls."""
+
+    def __init__(self, *, retry_after: int) -> None:
+        super().__init__(f"Too many requests. Try again in {retry_after} seconds.")
+        self.retry_after = retry_after
+
+
+class Unavailable(QuillpostError):
+    """A part that we depend on does not answer; nothing was half-written."""
+
+
+class Overloaded(Unavailable):
+    """There is more to do than can be done in time: nothing was begun."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The service is busy, and this call has waited long enough for its turn. Nothing was done. "
+            "Try again in a few seconds, with fewer calls at once."
+        )
+
+
+class NotReady(QuillpostError):
+    """The service cannot start or the command cannot run: one sentence for an operator."""

@@ -1,0 +1,27 @@
+"""Facts about orders. Facts about items are written by the statement that moves them (orders/status.py)."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from quillpost.core.database import Tx
+
+ORDER_STATUS = sa.text(
+    """
+    with fact as (
+        insert into facts (account_id, sub_account_id, mode, kind, order_id,
+                           order_status, previous, current, at)
+        select account_id, sub_account_id, mode, 'order.status', id, status,
+               cast(:previous as text), status, :now
+          from orders where id = any(:orders) order by id
+        returning id)
+    insert into fact_queue (fact_id) select id from fact
+    """
+)
+
+
+def order_status_changed(tx: Tx, order_ids: Sequence[int], *, previous: str | None, now: datetime) -> None:
+    """Each of these orders has just come from `previous` into the status it has now."""
+    if order_ids:
+        tx.execute(ORDER_STATUS, {"orders": list(order_ids), "previous": previous, "now": now})

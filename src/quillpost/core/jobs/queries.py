@@ -1,0 +1,174 @@
+"""Jobs that were given up, or whose worker fell silent, as whoever runs the service looks at them; and their
+second chance."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from quillpost.core.database import Tx
+from quillpost.core.errors import NotFound
+from quillpost.core.paging import Page, PageRequest
+
+# Jobs that ended well are many, and stay for days. Said like this, those that did not are in an index.
+_OPEN = "j.status in ('todo', 'doing', 'failed')"
+
+KINDS = sa.text(
+    f"""
+    select j.task_name as task, count(*) as how_many, max(j.id) as newest,
+           (select max(e.at) from procrastinate_events e
+             where e.job_id = max(j.id) and e.type = 'failed') as last_at
+      from procrastinate_jobs j where {_OPEN} and j.status = 'failed'
+     group by j.task_name order by j.task_name
+    """
+)
+LISTED = sa.text(
+    f"""
+    with page as (
+        select j.id, j.task_name as task, j.queue_name as queue, j.args, j.attempts
+          from procrastinate_jobs j
+         where {_OPEN} and j.status = 'failed' and j.task_name = coalesce(:task, j.task_name)
+         order by j.id desc offset :skip limit :most)
+    select p.*, (select max(e.at) from procrastinate_events e
+                  where e.job_id = p.id and e.type = 'failed') as failed_at
+      from page p order by p.id desc
+    """
+)
+COUNTED = sa.text(
+    f"""
+    select count(*) from procrastinate_jobs j
+     where {_OPEN} and j.status = 'failed' and j.task_name = coalesce(:task, j.task_name)
+    """
+)
+QUEUES = sa.text(
+    f"""
+    select j.queue_name as name,
+           count(*) filter (where j.status = 'todo' and coalesce(j.scheduled_at <= now(), true)) as ready,
+           count(*) filter (where j.status = 'todo' and j.scheduled_at > now()) as later,
+           count(*) filter (where j.status = 'doing') as running,
+           min(j.scheduled_at) filter (where j.status = 'todo' and j.scheduled_at <= now()) as oldest
+      from procrastinate_jobs j where {_OPEN} and j.status <> 'failed'
+     group by j.queue_name order by j.queue_name
+    """
+)
+STALLED = sa.text(
+    f"""
+    select j.id, j.task_name as task, j.queue_name as queue, j.args, j.attempts,
+           w.last_heartbeat as failed_at
+      from procrastinate_jobs j left join procrastinate_workers w on w.id = j.worker_id
+     where {_OPEN} and j.status = 'doing'
+       and coalesce(w.last_heartbeat < now() - make_interval(secs => :silent), true)
+     order by j.id limit :most
+    """
+)
+WORKERS = sa.text(
+    "select count(*) from procrastinate_workers where last_heartbeat > now() - make_interval(secs => :silent)"
+)
+
+# One that is booked anew already, or at work, needs no second: it is forgotten. Of the ticks of a clock that
+# were missed one makes up for all.
+_RETRY = """
+    with chosen as materialized (
+        select j.id, j.task_name, j.args,
+               row_number() over (partition by j.task_name, j.args - 'timestamp' order by j.id desc) as place
+          from procrastinate_jobs j where j.status in ('todo', 'doing', 'failed') and j.status = 'failed'
+           and {which}),
+    spare as (
+        delete from procrastinate_jobs j using chosen c
+         where j.id = c.id and j.status = 'failed'
+           and (c.place > 1 or exists (
+                select 1 from procrastinate_jobs o
+                 where o.task_name = c.task_name and o.args = c.args
+                   and o.status in ('todo', 'doing', 'failed') and o.status <> 'failed'))
+        returning j.id)
+    update procrastinate_jobs j set status = 'todo', attempts = 0, scheduled_at = null, worker_id = null
+      from chosen c
+     where j.id = c.id and j.status = 'failed' and c.place = 1 and not exists (
+           select 1 from procrastinate_jobs o
+            where o.task_name = c.task_name and o.args = c.args
+              and o.status in ('todo', 'doing', 'failed') and o.status <> 'failed')
+    returning j.id
+"""
+RETRY_ONE = sa.text(_RETRY.replace("{which}", "j.id = :job_id"))
+RETRY_KIND = sa.text(_RETRY.replace("{which}", "j.task_name = :task"))
+TASK_OF = sa.text("select task_name from procrastinate_jobs where id = :job_id and status = 'failed'")
+
+MOST_STALLED = 50
+
+
+@dataclass(frozen=True, slots=True)
+class FailedKind:
+    """So many jobs of a task were given up, the last one then."""
+
+    task: str
+    how_many: int
+    last_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoppedJob:
+    """One that was given up, or whose worker was last heard of then."""
+
+    id: int
+    task: str
+    queue: str
+    args: Mapping[str, Any]
+    attempts: int
+    failed_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """What waits in it: ready to be taken, since `oldest` at the longest, or for a later time."""
+
+    name: str
+    ready: int
+    later: int
+    running: int
+    oldest: datetime | None
+
+
+def failed_kinds(tx: Tx) -> list[FailedKind]:
+    return [FailedKind(row.task, row.how_many, row.last_at) for row in tx.execute(KINDS)]
+
+
+def failed(tx: Tx, asked: PageRequest, *, task: str | None = None) -> Page[StoppedJob]:
+    """Those that were given up, of one task or of all, the newest first."""
+    total = int(tx.execute(COUNTED, {"task": task}).scalar_one())
+    rows = tx.execute(LISTED, {"task": task, "skip": asked.offset, "most": asked.per_page})
+    return Page([_stopped(row) for row in rows], total, asked)
+
+
+def stalled(tx: Tx, *, silent_seconds: float) -> list[StoppedJob]:
+    """Those at work whose worker has not been heard of for so long, the first of them."""
+    rows = tx.execute(STALLED, {"silent": silent_seconds, "most": MOST_STALLED})
+    return [_stopped(row) for row in rows]
+
+
+def queues(tx: Tx) -> list[Queue]:
+    return [Queue(row.name, row.ready, row.later, row.running, row.oldest) for row in tx.execute(QUEUES)]
+
+
+def are_workers_alive(tx: Tx, *, silent_seconds: float) -> bool:
+    return bool(tx.execute(WORKERS, {"silent": silent_seconds}).scalar_one())
+
+
+def retry(tx: Tx, job_id: int) -> str:
+    """Run a job that was given up once more, with all its tries; the name of its task. `NotFound` if it is
+    not given up."""
+    task = tx.execute(TASK_OF, {"job_id": job_id}).scalar()
+    if task is None:
+        raise NotFound
+    tx.execute(RETRY_ONE, {"job_id": job_id})
+    return str(task)
+
+
+def retry_kind(tx: Tx, task: str) -> int:
+    """The same for every one of this task; how many run again."""
+    return tx.execute(RETRY_KIND, {"task": task}).rowcount
+
+
+def _stopped(row: sa.Row[Any]) -> StoppedJob:
+    return StoppedJob(row.id, row.task, row.queue, row.args, row.attempts, row.failed_at)

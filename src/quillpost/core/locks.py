@@ -1,0 +1,118 @@
+"""Taking turns between processes on one machine. The system ends a turn whose holder has died."""
+
+import fcntl
+import threading
+from hashlib import blake2b
+from pathlib import Path
+from typing import TextIO
+
+import psycopg
+import structlog
+
+from quillpost.core.errors import Unavailable
+
+
+class Turn:
+    """A lock on a file: whoever takes it waits for whoever holds it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: TextIO | None = None
+
+    def take(self) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = self._path.open("a")
+        fcntl.flock(self._file, fcntl.LOCK_EX)
+
+    def end(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+log = structlog.get_logger(__name__)
+
+# Another machine that vanished without a word is noticed after about ten seconds, not after two hours.
+KEEPALIVE = "-c tcp_keepalives_idle=4 -c tcp_keepalives_interval=2 -c tcp_keepalives_count=3"
+
+
+class SessionLocks:
+    """All locks of one process, on one connection of its own. Safe to use from several threads.
+
+    A lock keeps others from starting the same work meanwhile. It does not prove that nobody else has done it:
+    with a broken connection all locks are gone, and are only taken again when one is asked for.
+    """
+
+    def __init__(self, conninfo: str) -> None:
+        self._conninfo = conninfo
+        self._connection: psycopg.Connection | None = None
+        self._held: set[int] = set()
+        self._mutex = threading.Lock()
+
+    def acquire(self, name: str) -> bool:
+        """Whether it is ours now; not if anybody has it, another thread of this process included."""
+        number = number_of(name)
+        with self._mutex:
+            if number in self._held:
+                return False
+            is_ours = self._try(number)
+            if is_ours:
+                self._held.add(number)
+            return is_ours
+
+    def release(self, name: str) -> None:
+        """Of one that we acquired. Where the connection is broken, it is free already."""
+        number = number_of(name)
+        with self._mutex:
+            self._held.discard(number)
+            if self._connection is None:
+                return
+            try:
+                self._connection.execute("select pg_advisory_unlock(%s)", [number])
+            except psycopg.Error:
+                self._drop()
+
+    def close(self) -> None:
+        with self._mutex:
+            self._drop()
+
+    def _try(self, number: int) -> bool:
+        if self._connection is not None:
+            try:
+                return _is_locked(self._connection, number)
+            except psycopg.Error as broken:
+                log.warning("database.session_lost", error=type(broken).__name__)
+                self._drop()
+        try:
+            self._connection = self._connect()
+            for held in self._held:
+                _is_locked(self._connection, held)
+            return _is_locked(self._connection, number)
+        except psycopg.Error as broken:
+            self._drop()
+            raise Unavailable("The database does not answer. Try again shortly.") from broken
+
+    def _connect(self) -> psycopg.Connection:
+        return psycopg.connect(
+            with_options(self._conninfo, KEEPALIVE), autocommit=True, connect_timeout=5, prepare_threshold=1
+        )
+
+    def _drop(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def number_of(name: str) -> int:
+    """What the database knows it by."""
+    return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), signed=True)
+
+
+def with_options(conninfo: str, more: str) -> str:
+    given = str(psycopg.conninfo.conninfo_to_dict(conninfo).get("options") or "")
+    return psycopg.conninfo.make_conninfo(conninfo, options=f"{given} {more}".strip())
+
+
+def _is_locked(connection: psycopg.Connection, number: int) -> bool:
+    row = connection.execute("select pg_try_advisory_lock(%s)", [number]).fetchone()
+    return bool(row and row[0])

@@ -1,0 +1,266 @@
+"""What is decided without asking anyone."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
+
+from quillpost.core.database import Tx
+from quillpost.core.database.tables.notifications import notices
+
+Channel = Literal["mail", "text"]
+
+SCANS = "scans"
+"""The kind of notice that whoever gets it may refuse."""
+
+PEOPLE = "people"
+"""The kind that goes to somebody who signs in, about just that."""
+
+GIFTS = "giftcards"
+"""The kind that tells of a gift card that was reported."""
+
+TEXT_SUFFIX = "@sms"
+
+RETRY_AFTER = tuple(
+    timedelta(minutes=minutes) for minutes in (1, 5, 15, 60, 3 * 60, 6 * 60, 12 * 60, 24 * 60)
+)
+"""How long a message that was not taken waits before each further attempt."""
+
+GIVE_UP_AFTER = timedelta(days=3)
+"""How long one is kept for a server that is down: whoever gets it later wonders more than it tells."""
+
+FORGOTTEN_AFTER = timedelta(days=30)
+
+SHORTEST_REST, LONGEST_REST = timedelta(seconds=5), timedelta(minutes=5)
+LONGEST_ASKED = timedelta(days=1)
+
+
+def channel(address: str) -> Channel:
+    return "text" if address.endswith(TEXT_SUFFIX) else "mail"
+
+
+def next_attempt(attempts: int, *, now: datetime, jitter: float, asked: int | None) -> datetime | None:
+    """When to try again after so many attempts; None: that was the last. `jitter` (0 to 1) spreads those that
+    failed together over a tenth of the wait. Where the other side asks for more time, it has it."""
+    if attempts > len(RETRY_AFTER):
+        return None
+    wait = RETRY_AFTER[attempts - 1] * (1 + jitter / 10)
+    if asked is not None:
+        wait = max(wait, min(timedelta(seconds=asked), LONGEST_ASKED))
+    return now + wait
+
+
+def rest(failures: int) -> timedelta:
+    """How long a server that was down so many times in a row is left alone."""
+    doublings: int = 2 ** min(failures - 1, 10)
+    return min(SHORTEST_REST * doublings, LONGEST_REST)
+
+
+LONGEST_ERROR = 500
+NOT_REACHED = "It could not be sent for days."
+TOO_LATE = "It could not be sent before the link in it was over."
+
+# The lease and the back-off are one column: whoever dies with a notice in hand leaves it to the next. One to
+# somebody who has refused since it was posted is not sent any more, nor is one that is over by now.
+CLAIM = sa.text(
+    """
+    with due as (
+        select n.id,
+               case when n.kind = :scans and exists (
+                        select 1 from notice_refusals r
+                         where r.account_id = n.account_id and r.address = lower(n.address)) then 'unwanted'
+                    when n.ends_at <= :now then 'failed'
+                    else 'pending' end as becomes
+          from notices n
+         where n.status = 'pending' and n.channel = :channel and n.next_at <= :now
+         order by n.next_at, n.id limit :most
+           for update skip locked)
+    update notices n
+       set status = d.becomes,
+           next_at = case when d.becomes = 'pending' then cast(:lease as timestamptz) end,
+           attempts = n.attempts + case when d.becomes = 'pending' then 1 else 0 end,
+           secret_sealed = case when d.becomes = 'pending' then n.secret_sealed end,
+           error = case when d.becomes = 'failed' then :too_late else n.error end
+      from due d join notices m on m.id = d.id join accounts a on a.id = m.account_id
+     where n.id = d.id
+    returning n.id, n.status, n.attempts, n.account_id, a.name as account_name, n.mode, n.key, n.kind,
+              n.channel, n.address, n.subject, n.words, n.secret_sealed
+    """
+)
+GIVE_UP = sa.text(
+    """
+    update notices
+       set status = 'failed', next_at = null, error = coalesce(error, :error), secret_sealed = null
+     where status = 'pending' and created_at < :before
+    """
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A notice in hand; `attempts` counts this one. `secret_sealed` is what takes the place of `{link}`."""
+
+    id: int
+    attempts: int
+    account_id: int
+    account_name: str
+    mode: str
+    key: str
+    kind: str
+    channel: Channel
+    address: str
+    subject: str
+    words: str
+    secret_sealed: bytes | None = None
+
+
+def post(
+    tx: Tx,
+    *,
+    key: str,
+    kind: str,
+    account_id: int,
+    sub_account_id: int | None,
+    mode: str,
+    address: str,
+    subject: str,
+    words: str,
+    now: datetime,
+) -> None:
+    """Have it sent once this transaction commits. The key says what is told, and to whom: with a key that is
+    there already, nothing happens. The words are paragraphs with empty lines between them; lines that begin
+    with `- ` are a list."""
+    notice = {
+        "key": key,
+        "kind": kind,
+        "account_id": account_id,
+        "sub_account_id": sub_account_id,
+        "mode": mode,
+        "address": address,
+        "subject": subject,
+        "words": words,
+    }
+    post_all(tx, [notice], now=now)
+
+
+def post_all(tx: Tx, several: Sequence[dict[str, Any]], *, now: datetime) -> None:
+    """The same of several."""
+    if several:
+        rows = [
+            {
+                **each,
+                "channel": channel(each["address"]),
+                "status": "pending",
+                "attempts": 0,
+                "next_at": now,
+                "created_at": now,
+            }
+            for each in several
+        ]
+        tx.execute(insert(notices).values(rows).on_conflict_do_nothing(index_elements=["key"]))
+
+
+def post_to_person(
+    tx: Tx,
+    whom: sa.Select[tuple[int, str]],
+    *,
+    key: str,
+    subject: str,
+    words: str,
+    secret_sealed: bytes | None = None,
+    ends_at: datetime | None = None,
+    now: datetime,
+) -> None:
+    """A mail to somebody about how they sign in: `whom` finds the account through which we know them, and
+    their address. Where it finds nobody, nobody is told, with as much work. The secret, sealed for
+    `context_of(key)`, is forgotten as soon as the mail is sent, or will never be: from `ends_at` on it is not
+    sent any more."""
+    found = whom.limit(1).subquery()
+    fixed = {
+        "mode": "live",
+        "key": key,
+        "kind": PEOPLE,
+        "channel": "mail",
+        "subject": subject,
+        "words": words,
+        "status": "pending",
+        "attempts": 0,
+        "next_at": now,
+        "created_at": now,
+        "secret_sealed": secret_sealed,
+        "ends_at": ends_at,
+    }
+    values = [sa.literal(value, notices.c[name].type) for name, value in fixed.items()]
+    tx.execute(
+        insert(notices)
+        .from_select(["account_id", "address", *fixed], sa.select(*found.c, *values))
+        .on_conflict_do_nothing(index_elements=["key"])
+    )
+
+
+def context_of(key: str) -> str:
+    """What a notice's secret is sealed for: it opens in no other."""
+    return f"notices:{key}:secret"
+
+
+def claim(tx: Tx, channel: Channel, *, most: int, lease: datetime, now: datetime) -> list[Claimed]:
+    """Those that are due, the oldest first, for us alone until the lease ends."""
+    asked = {
+        "channel": channel,
+        "most": most,
+        "lease": lease,
+        "now": now,
+        "scans": SCANS,
+        "too_late": TOO_LATE,
+    }
+    rows = [row._asdict() for row in tx.execute(CLAIM, asked)]
+    taken = [row for row in rows if row.pop("status") == "pending"]
+    return sorted((Claimed(**row) for row in taken), key=lambda each: each.id)
+
+
+def record_sent(tx: Tx, notice: Claimed, *, now: datetime) -> None:
+    _record(tx, notice, status="sent", sent_at=now, next_at=None, error=None, secret_sealed=None)
+
+
+def record_failure(tx: Tx, notice: Claimed, *, error: str, next_at: datetime | None) -> None:
+    """With a time it is tried again; without, it has failed for good."""
+    # The secret of one that is tried again is not written back: its seal may have been renewed meanwhile.
+    forgotten = {} if next_at else {"secret_sealed": None}
+    _record(
+        tx,
+        notice,
+        status="pending" if next_at else "failed",
+        next_at=next_at,
+        error=error[:LONGEST_ERROR],
+        **forgotten,
+    )
+
+
+def put_back(tx: Tx, notice: Claimed, *, error: str, next_at: datetime | None) -> None:
+    """Nothing was sent, as nobody was there to take it: the attempt does not count."""
+    _record(
+        tx,
+        notice,
+        attempts=notice.attempts - 1,
+        next_at=next_at,
+        error=error[:LONGEST_ERROR],
+    )
+
+
+def give_up(tx: Tx, *, now: datetime) -> int:
+    """What could not be sent for so long is news no more; how many."""
+    before = now - GIVE_UP_AFTER
+    return tx.execute(GIVE_UP, {"before": before, "error": NOT_REACHED}).rowcount
+
+
+def _record(tx: Tx, notice: Claimed, **values: object) -> None:
+    """Unless its lease ran out meanwhile, and another has taken it."""
+    still_ours = (
+        notices.c.id == notice.id,
+        notices.c.status == "pending",
+        notices.c.attempts == notice.attempts,
+    )
+    tx.execute(sa.update(notices).where(*still_ours).values(**values))

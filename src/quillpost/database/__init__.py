@@ -1,5 +1,0 @@
-"""PostgreSQL: connections, tables, row-level security, migrations, and an embedded server."""
-
-from quillpost.database.engine import Database, Tenant, Tx, driver
-
-__all__ = ["Database", "Tenant", "Tx", "driver"]

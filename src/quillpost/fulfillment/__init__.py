@@ -1,0 +1,1 @@
+"""From an accepted order to delivered mail: review, batches, print files, print partners, tracking."""

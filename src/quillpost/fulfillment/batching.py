@@ -1,0 +1,314 @@
+"""Pooling: due pieces of one product, class and stock become batches, whoever sent them.
+
+A batch is as large as a press takes at a time, sorted by destination, and every piece of it gets a barcode.
+One statement does it, for a single card and for a million.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import sqlalchemy as sa
+import structlog
+
+from quillpost.core import jobs
+from quillpost.core.database import Tx
+from quillpost.core.tokens import hide_secrets
+from quillpost.fulfillment import queries
+from quillpost.fulfillment.environments import World
+from quillpost.fulfillment.models import COMPOSE, POOL, Press, book
+from quillpost.fulfillment.rules import BATCH_BYTES, BATCH_SIZE
+from quillpost.fulfillment.serials import take_turns
+
+log = structlog.get_logger(__name__)
+
+FEW = 1_000
+WHEN_SHORT = timedelta(hours=1)
+"""How long pieces wait that found no free barcode, before they ask again."""
+
+CLAIM = sa.text(
+    """
+    select id from orders
+     where pool_at <= :now and mode = :mode and status in ('processing', 'printing')
+     order by id for no key update skip locked
+    """
+)
+
+_DUE = """
+    select i.id, i.country, coalesce(i.standard[5], i.postal_code) as postal_code,
+           o.piece, o.mail_class, o.rush, s.stock,
+           array[coalesce(i.front_file_id, o.front_file_id),
+                 coalesce(i.background_file_id, o.background_file_id),
+                 o.pages_file_id, o.logo_file_id] as look
+      from items i
+      join orders o on o.id = i.order_id
+      join unnest(cast(:pieces as text[]), cast(:stocks as text[])) as s (piece, stock) on s.piece = o.piece
+     where i.order_id = any(:orders) and i.status = 'Processing'
+       and not exists (select 1 from prints p where p.item_id = i.id)
+"""
+
+# Where the pictures of one kind are more than a batch should carry, pieces of one look lie together, so that
+# each picture is loaded once and a batch ends where it has enough of them; all else is sorted by destination.
+# Chunks are contiguous in that order; the number of a chunk says which of the two bounds it has passed how
+# often. Batches come out of the insert in the order of their groups.
+_POOL = """
+    with due as materialized ({due}),
+    looks as (
+        select l.*, (select coalesce(sum(f.size), 0) from files f where f.id = any(l.look)) as bytes
+          from (select piece, mail_class, stock, rush, look, min(id) as first_id
+                  from due group by 1, 2, 3, 4, 5) l),
+    heavy as (
+        select piece, mail_class, stock, rush
+          from looks group by 1, 2, 3, 4 having sum(bytes) > :most_bytes),
+    weighed as (
+        select d.id, d.country, d.postal_code, d.piece, d.mail_class, d.stock, d.rush,
+               case when h.piece is not null then d.look end as look, coalesce(l.bytes, 0) as bytes
+          from due d
+          left join heavy h using (piece, mail_class, stock, rush)
+          left join looks l on l.first_id = d.id and h.piece is not null),
+    placed as (
+        select *, row_number() over line - 1 as place, sum(bytes) over line as loaded
+          from weighed
+        window line as (partition by piece, mail_class, stock, rush
+                        order by look, country, postal_code, id rows unbounded preceding)),
+    ready as materialized (
+        select *, place / cast(:size as bigint) * 1000000
+                  + cast(div(greatest(loaded - 1, 0), :most_bytes) as bigint) as chunk
+          from placed),
+    grouped as (
+        select *, row_number() over (order by rush desc, piece, mail_class, stock, chunk) as number,
+               cast(:next_serial as bigint) - pieces
+                   + cast(sum(pieces) over (order by rush desc, piece, mail_class, stock, chunk) as bigint)
+                   as first_serial
+          from (select piece, mail_class, stock, rush, chunk, count(*) as pieces, min(place) as first_place,
+                       bool_or(country = 'US') as has_codes
+                  from ready group by 1, 2, 3, 4, 5) g),
+    made as (
+        insert into batches (mode, piece, mail_class, stock, rush, status, item_count,
+                             mailer_id, first_serial, created_at)
+        select :mode, piece, mail_class, stock, rush, 'new', pieces,
+               cast(:mailer_id as text), case when has_codes then first_serial end, :now
+          from grouped order by number
+        returning id),
+    numbered as (select id, row_number() over (order by id) as number from made),
+    printed as (
+        insert into prints (batch_id, position, item_id, tracking)
+        select n.id, r.place - g.first_place + 1, r.id,
+               case when r.country = 'US' then
+                   barcode_of(t.code, cast(:mailer_id as text), g.first_serial + r.place - g.first_place) end
+          from ready r
+          join grouped g using (piece, mail_class, stock, rush, chunk)
+          join numbered n using (number)
+          join unnest(cast(:classes as text[]), cast(:codes as text[])) as t (mail_class, code)
+            on t.mail_class = r.mail_class),
+    counted as (
+        update mailers set next_serial = next_serial + (select coalesce(sum(pieces), 0) from grouped)
+         where mailer_id = :mailer_id)
+    select n.id, g.rush from numbered n join grouped g using (number) order by n.id
+"""
+
+POOL_ALL = sa.text(_POOL.replace("{due}", _DUE))
+POOL_SOME = sa.text(_POOL.replace("{due}", f"{_DUE} order by o.rush desc, i.order_id, i.id limit :free"))
+"""For a mailer who is about to run out of barcodes: those who came first."""
+
+# What comes out of one part of the statement the planner takes for few rows, and would join them one by one.
+PLAN_FOR_MANY = sa.text("set local enable_nestloop = off; set local work_mem = '64MB'")
+PLAN_AS_USUAL = sa.text("set local enable_nestloop to default; set local work_mem to default")
+
+HOW_MANY = sa.text("select coalesce(sum(n_processing), 0) from orders where id = any(:orders)")
+
+STILL_WAITING = sa.text(
+    """
+    select id from orders o
+     where id = any(:orders) and exists (
+           select 1 from items i where i.order_id = o.id and i.status = 'Processing'
+              and not exists (select 1 from prints p where p.item_id = i.id))
+    """
+)
+
+SETTLE = sa.text(
+    """
+    update orders set pool_at = case when id = any(cast(:waiting as bigint[])) then :later end
+     where id = any(:orders)
+    """
+)
+
+
+def pool(press: Press, *, now: datetime) -> None:
+    """Put every piece whose time has come into a batch. Several at once share the orders between them."""
+    for world in press.worlds.values():
+        with press.db.work() as tx:
+            due = list(tx.execute(CLAIM, {"mode": world.mode, "now": now}).scalars())
+            if due and world.gaps:
+                # Settings may be missing on this machine alone: another one, or a later start, takes them.
+                log.warning("pooling.unready", mode=world.mode, orders=len(due), gaps=world.gaps)
+            elif due:
+                pool_orders(tx, press.stocks, world, due, now=now)
+
+
+def pool_orders(
+    tx: Tx,
+    stocks: dict[str, str],
+    world: World,
+    order_ids: Sequence[int],
+    *,
+    size: int = BATCH_SIZE,
+    most_bytes: int = BATCH_BYTES,
+    now: datetime,
+) -> list[int]:
+    """The orders' pieces in new batches of at most `size`, sorted by destination; the batches' ids."""
+    wanted = int(tx.execute(HOW_MANY, {"orders": list(order_ids)}).scalar_one())
+    serials = take_turns(tx, world.mailer_id, wanted=wanted, now=now)
+    asked = {
+        "orders": list(order_ids),
+        "mode": world.mode,
+        "pieces": list(stocks),
+        "stocks": list(stocks.values()),
+        "classes": list(world.service_types),
+        "codes": list(world.service_types.values()),
+        "mailer_id": world.mailer_id,
+        "next_serial": serials.next,
+        "free": serials.free,
+        "size": size,
+        "most_bytes": most_bytes,
+        "now": now,
+    }
+    everyone = wanted <= serials.free
+    if wanted > FEW:
+        tx.execute(PLAN_FOR_MANY)
+    made = tx.execute(POOL_ALL if everyone else POOL_SOME, asked).all()
+    for batch in made:
+        book(tx, COMPOSE, batch.id, is_urgent=batch.rush)
+        log.info("batch.made", batch=batch.id, mode=world.mode)
+    _settle(tx, order_ids, now=now)
+    tx.execute(PLAN_AS_USUAL)
+    return [batch.id for batch in made]
+
+
+def _settle(tx: Tx, order_ids: Sequence[int], *, now: datetime) -> None:
+    """Orders of which every piece has its place wait for nothing more; the others ask again."""
+    waiting = list(tx.execute(STILL_WAITING, {"orders": list(order_ids)}).scalars())
+    if waiting:
+        log.warning("pooling.left_over", orders=len(waiting))
+        jobs.wake(tx, POOL, at=now + WHEN_SHORT)
+    tx.execute(SETTLE, {"orders": list(order_ids), "waiting": waiting, "later": now + WHEN_SHORT})
+
+
+# With the serials that it was made with, as they are in use: no barcode changes.
+PUT_APART = sa.text(
+    """
+    with apart as (
+        insert into batches (mode, piece, mail_class, stock, rush, status, item_count, reprint_of, mailer_id,
+                             first_serial, trouble, trouble_at, created_at)
+        select mode, piece, mail_class, stock, rush, 'new', cardinality(cast(:items as bigint[])), reprint_of,
+               mailer_id, first_serial, :trouble, coalesce(trouble_at, :now), :now
+          from batches where id = :batch
+        returning id),
+    moved as (
+        update prints p set batch_id = apart.id from apart
+         where p.batch_id = :batch and p.item_id = any(cast(:items as bigint[]))),
+    counted as (
+        update batches set item_count = item_count - cardinality(cast(:items as bigint[])) where id = :batch)
+    select id from apart
+    """
+)
+
+
+def put_apart(
+    tx: Tx, press: Press, batch: queries.Batch, item_ids: Sequence[int], trouble: str, *, now: datetime
+) -> int | None:
+    """The batch in which these pieces wait from here on, and say for what; None, where they are all that
+    there is: the batch itself waits.
+
+    Whoever calls holds the batch, and has turns at its orders; none of these pieces has ended.
+    """
+    queries.take_out_ended(tx, batch.id)
+    if queries.read_batch(tx, batch.id).item_count == len(item_ids):
+        return None
+    values = {"batch": batch.id, "items": list(item_ids), "trouble": hide_secrets(trouble), "now": now}
+    apart = int(tx.execute(PUT_APART, values).scalar_one())
+    book(tx, COMPOSE, apart, at=now + press.worlds[batch.mode].poll_every, is_urgent=batch.rush)
+    return apart
+
+
+# Of an order that found too few barcodes some pieces are in a batch already.
+WAITING = sa.text(
+    """
+    select o.pool_at, count(distinct o.id) as orders, count(*) as pieces
+      from orders o
+      join items i on i.order_id = o.id and i.status = 'Processing'
+     where o.pool_at > :now and o.mode = :mode
+       and not exists (select 1 from prints p where p.item_id = i.id)
+     group by o.pool_at order by o.pool_at
+    """
+)
+
+
+# By what the orders count themselves: one of them may have a million pieces. One that found too few barcodes
+# counts those, too, that are in a batch and not printed yet.
+BY_PRODUCT = sa.text(
+    """
+    select piece, mail_class, rush, min(pool_at) as until, count(*) as orders, sum(n_processing) as pieces
+      from (select piece, mail_class, rush, pool_at, n_processing from orders
+             where pool_at is not null and mode = :mode order by pool_at limit :most) o
+     group by piece, mail_class, rush order by min(pool_at), piece, mail_class, rush
+    """
+)
+MOST_ORDERS = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """So many pieces of so many orders wait until then."""
+
+    until: datetime
+    orders: int
+    pieces: int
+
+
+def list_waiting(tx: Tx, mode: str, *, now: datetime) -> list[Waiting]:
+    """By the time they wait for, the next one first."""
+    rows = tx.execute(WAITING, {"mode": mode, "now": now})
+    return [Waiting(row.pool_at, row.orders, row.pieces) for row in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """So many pieces of one kind and class wait, the first of them until then."""
+
+    piece: str
+    mail_class: str
+    rush: bool
+    until: datetime
+    orders: int
+    pieces: int
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """What waits, by product. Where there are more orders than are looked at, it is at least that."""
+
+    products: list[Product]
+
+    @property
+    def orders(self) -> int:
+        return sum(product.orders for product in self.products)
+
+    @property
+    def pieces(self) -> int:
+        return sum(product.pieces for product in self.products)
+
+    @property
+    def until(self) -> datetime | None:
+        """When the next of them are pooled."""
+        return min((product.until for product in self.products), default=None)
+
+    @property
+    def is_more(self) -> bool:
+        return self.orders >= MOST_ORDERS
+
+
+def list_due(tx: Tx, mode: str) -> Due:
+    """The next that will be pooled, at a cost that does not grow with their number."""
+    rows = tx.execute(BY_PRODUCT, {"mode": mode, "most": MOST_ORDERS})
+    return Due([Product(**row._mapping) for row in rows])

@@ -1,0 +1,1 @@
+"""What operators do in the print room."""

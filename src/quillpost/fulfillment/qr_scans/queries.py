@@ -1,0 +1,159 @@
+"""Queries of scans as they come in, in the driver's own words: a statement that is put together anew for each
+handful of scans would cost more than all the rest."""
+
+import select
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from typing import NamedTuple
+
+import orjson
+import psycopg
+import sqlalchemy as sa
+import structlog
+from psycopg.conninfo import make_conninfo
+
+from quillpost.core.database import Database, Tx
+from quillpost.core.errors import Unavailable
+from quillpost.fulfillment.qr_scans.rules import Kind
+from quillpost.orders import designs
+from quillpost.rendering.models import Addressee, Sender
+
+# One text for all of them: the driver writes arrays value by value, which costs ten times as much.
+KEEP = """
+    insert into visit_inbox (item_id, at, kind, agent)
+    select (row ->> 0)::bigint, (row ->> 1)::timestamptz, row ->> 2, row ->> 3
+      from json_array_elements(%s::json) row
+"""
+
+_WORDS = (
+    "name", "company", "address", "address2", "city", "province", "postal_code", "country", "email", "phone",
+    "dob", "anniversary",
+)  # fmt: skip
+_CUSTOM = [f"i.custom{n}" for n in range(1, 11)]
+
+LOOK_UP = f"""
+    select i.code, i.id, i.created_at, o.qrcode_url, array[o.sender_name, o.sender_company],
+           array[{", ".join(f"i.{word}::text" for word in _WORDS)}],
+           array[{", ".join(_CUSTOM)}]
+      from items i join orders o on o.id = i.order_id
+     where i.code = any(%s) and o.qrcode_url is not null
+"""
+
+
+class Coming(NamedTuple):
+    """A scan that is not yet counted."""
+
+    item_id: int
+    at: datetime
+    kind: Kind
+    agent: str
+
+
+class Lead(NamedTuple):
+    """Where a piece's code leads, and since when there is such a piece."""
+
+    code: str
+    item_id: int
+    url: str
+    made_at: datetime
+
+
+def look_up(connection: psycopg.Connection, codes: Iterable[str]) -> Iterator[Lead]:
+    """Those of the codes that are on a piece, each with the sender's page in the recipient's words."""
+    for code, item_id, made_at, url, sender, words, custom in connection.execute(LOOK_UP, [list(codes)]):
+        whom = Addressee(**dict(zip(_WORDS, words, strict=True)), custom=tuple(custom))
+        yield Lead(code, item_id, designs.qr_destination(url, whom, Sender(*sender)), made_at)
+
+
+def keep(connection: psycopg.Connection, coming: Sequence[Coming]) -> None:
+    connection.execute(KEEP, [orjson.dumps([tuple(one) for one in coming]).decode()])
+
+
+log = structlog.get_logger(__name__)
+
+# Nobody waits so long for a scan. What would come through later is better not there.
+LIMITS = {"connect_timeout": 3, "tcp_user_timeout": 5_000}
+GIVE_UP = "set statement_timeout = '5s'"
+
+
+class Line:
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._connection: psycopg.Connection | None = None
+
+    @contextmanager
+    def open(self) -> Iterator[psycopg.Connection]:
+        """Any failure of the database's is `Unavailable`, and the next one starts with a new connection."""
+        try:
+            yield self._living()
+        except psycopg.Error as broken:
+            self.close()
+            log.warning("scans.refused", state=broken.sqlstate, error=type(broken).__name__)
+            raise Unavailable("The database does not answer. Try again shortly.") from broken
+
+    def close(self) -> None:
+        if self._connection is not None:
+            with suppress(psycopg.Error):
+                self._connection.close()
+            self._connection = None
+
+    def _living(self) -> psycopg.Connection:
+        if self._connection is not None and _has_spoken(self._connection):
+            self.close()
+        if self._connection is None:
+            self._connection = psycopg.connect(
+                make_conninfo(self._db.worker_conninfo, **LIMITS), autocommit=True
+            )
+            self._connection.execute(GIVE_UP)
+        return self._connection
+
+
+def _has_spoken(connection: psycopg.Connection) -> bool:
+    """A server that says something unasked says goodbye: no scan is sent to one that is gone."""
+    return connection.closed or bool(select.select([connection.fileno()], [], [], 0)[0])
+
+
+# The rows of the threads are locked, in their order, before the news is numbered. An address that was told a
+# while ago is told at once; one that was told just now, when its quiet time ends.
+WAKE_THREADS = sa.text(
+    """
+    insert into news_threads (order_id, address, due_at)
+    select w.order_id, w.address, :now
+      from (select distinct on (o.id, lower(e.address)) o.id as order_id, o.account_id, e.address
+              from (select distinct order_id from visits
+                     where id = any(cast(:visits as bigint[])) and kind = 'person') v
+              join orders o on o.id = v.order_id
+              cross join lateral unnest(o.notification_emails) with ordinality as e (address, place)
+             order by o.id, lower(e.address), e.place) w
+     where not exists (select 1 from notice_refusals r
+                        where r.account_id = w.account_id and r.address = lower(w.address))
+     order by w.order_id, w.address
+    on conflict (order_id, address) do update
+       set due_at = coalesce(news_threads.due_at, greatest(news_threads.quiet_until, excluded.due_at))
+    """
+)
+KEEP_NEWS = sa.text(
+    """
+    with kept as (
+        insert into scan_news (order_id, item_id, at)
+        select v.order_id, v.item_id, v.at
+          from visits v
+         where v.id = any(cast(:visits as bigint[])) and v.kind = 'person'
+           and exists (select 1 from news_threads t
+                        where t.order_id = v.order_id and t.due_at is not null)
+         order by v.id
+        returning id, order_id)
+    update news_threads t set since = k.since
+      from (select order_id, min(id) as since from kept group by order_id) k
+     where t.order_id = k.order_id and t.due_at is not null and t.since is null
+    """
+)
+
+
+def note(tx: Tx, visit_ids: Sequence[int], *, now: datetime) -> None:
+    """These visits are new and counted: whoever their orders name, and has not refused, is to hear of those
+    that were persons'. Call it as the worker, in the transaction that counts them."""
+    visits = {"visits": list(visit_ids)}
+    if tx.execute(WAKE_THREADS, {**visits, "now": now}).rowcount:
+        tx.execute(KEEP_NEWS, visits)

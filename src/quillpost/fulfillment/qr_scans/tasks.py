@@ -1,0 +1,237 @@
+"""Counting scans: out of the inbox and into every count, in one transaction that happens whole or not at all.
+
+Lists are taken before orders, as whoever merges lists or hands a batch over takes them, and both in the order
+of their ids. A piece is in its order's hands, as everywhere.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+import structlog
+
+from quillpost.core.clock import Clock
+from quillpost.core.database import Database, Tx
+from quillpost.core.encryption import Sealer
+from quillpost.core.errors import Unavailable
+from quillpost.fulfillment.qr_scans import queries
+from quillpost.fulfillment.qr_scans.service import Desk
+from quillpost.orders.audience import PERSON_COLUMNS
+from quillpost.recipients.lists import service as list_service
+
+# One counts at a time. What another is at is not waited for: it goes on by itself.
+TURN = sa.text("select pg_try_advisory_xact_lock(7125203)")
+NEXT = sa.text("select id from visit_inbox order by id limit :most")
+
+NAMES = {"live": "Scanned QR codes", "test": "Scanned QR codes (testing)"}
+
+# Of pieces that persons scanned, in whose list their recipients are. A sub account that was removed has none.
+_HOMES = """
+    select distinct i.account_id, i.sub_account_id, i.mode
+      from visit_inbox v join items i on i.id = v.item_id
+      left join sub_accounts s on s.id = i.sub_account_id
+     where v.id = any(:ids) and v.kind = 'person' and i.address_key is not null and s.deleted_at is null
+"""
+_AT_HOME = """l.account_id = h.account_id and l.kept_for = h.mode and not l.is_suppression_list
+              and coalesce(l.sub_account_id, 0) = coalesce(h.sub_account_id, 0)"""
+
+MAKE_LISTS = sa.text(
+    f"""
+    insert into mailing_lists (account_id, sub_account_id, type, description, kept_for,
+                               created_at, updated_at)
+    select h.account_id, h.sub_account_id, 'qrscans',
+           case h.mode when 'live' then '{NAMES["live"]}' else '{NAMES["test"]}' end
+               || coalesce((select ': ' || left(s.title, 200) from sub_accounts s
+                             where s.id = h.sub_account_id), ''),
+           h.mode, :now, :now
+      from ({_HOMES}) h
+     where not exists (select from mailing_lists l where {_AT_HOME})
+    on conflict do nothing
+    returning id
+    """
+)
+TAKE_LISTS = sa.text(
+    f"""
+    select id from mailing_lists
+     where id in (select list_now(i.mailing_list_id) from visit_inbox v join items i on i.id = v.item_id
+                   where v.id = any(:ids)
+                  union
+                  select l.id from ({_HOMES}) h join mailing_lists l on {_AT_HOME})
+     order by id for no key update
+    """
+)
+TAKE_ORDERS = sa.text(
+    """
+    select id from orders
+     where id in (select i.order_id from visit_inbox v join items i on i.id = v.item_id
+                   where v.id = any(:ids))
+     order by id for no key update
+    """
+)
+
+# A piece that is gone takes its scans with it. `nth` numbers the scans of a piece that count: what a machine
+# looked at has the number of the one before it, which nobody asks for.
+COUNT = sa.text(
+    """
+    with taken as (
+        delete from visit_inbox where id = any(:ids) returning id, item_id, at, kind, agent),
+    scan as (
+        select t.*, i.account_id, i.sub_account_id, i.mode, i.order_id, i.status,
+               list_now(i.mailing_list_id) as mailing_list_id, i.scans as before, o.status as order_status,
+               count(*) filter (where t.kind = 'person')
+                   over (partition by t.item_id order by t.id rows unbounded preceding) as nth
+          from taken t join items i on i.id = t.item_id join orders o on o.id = i.order_id),
+    visited as (
+        insert into visits (account_id, sub_account_id, mode, order_id, item_id, mailing_list_id,
+                            at, kind, agent)
+        select account_id, sub_account_id, mode, order_id, item_id, mailing_list_id, at, kind, agent
+          from scan order by id
+        returning id, kind),
+    fact as (
+        insert into facts (account_id, sub_account_id, mode, kind, order_id, item_id,
+                           order_status, previous, current, at, inferred, scans)
+        select account_id, sub_account_id, mode, 'item.scan', order_id, item_id,
+               order_status, null, status, at, false, before + nth
+          from scan where kind = 'person' order by id
+        returning id),
+    queued as (insert into fact_queue (fact_id) select id from fact),
+    piece as (
+        select item_id, order_id, mailing_list_id, before, count(*) as n, max(at) as last
+          from scan where kind = 'person' group by 1, 2, 3, 4),
+    in_items as (
+        update items i set scans = i.scans + p.n, updated_at = :now from piece p where i.id = p.item_id),
+    in_orders as (
+        update orders o
+           set total_scans = o.total_scans + c.n, multi_scans = o.multi_scans + c.again, updated_at = :now
+          from (select order_id, sum(n) as n, count(*) filter (where before < 2 and before + n >= 2) as again
+                  from piece group by 1) c
+         where o.id = c.order_id),
+    in_lists as (
+        update mailing_lists l
+           set total_scans = l.total_scans + c.n, unique_scans = l.unique_scans + c.first,
+               last_scan = greatest(l.last_scan, c.last)
+          from (select mailing_list_id, sum(n) as n, count(*) filter (where before = 0) as first,
+                       max(last) as last
+                  from piece group by 1) c
+         where l.id = c.mailing_list_id)
+    select id from visited where kind = 'person' order by id
+    """
+)
+
+# Somebody who is on the list stays as they are there. Whoever was bought of a sample is a sample here, too:
+# no live mail goes to them.
+ADD_PEOPLE = sa.text(
+    f"""
+    insert into recipients (account_id, sub_account_id, mailing_list_id, {", ".join(PERSON_COLUMNS)},
+                            is_sample, created_at, updated_at)
+    select distinct on (l.id, h.address_key) l.account_id, l.sub_account_id, l.id,
+           {", ".join(f"h.{name}" for name in PERSON_COLUMNS)},
+           exists (select from recipients r
+                    where r.account_id = h.account_id and r.address_key = h.address_key and r.is_sample),
+           :now, :now
+      from visits v join items h on h.id = v.item_id join mailing_lists l on {_AT_HOME}
+     where v.id = any(:visits) and h.address_key is not null
+       and not exists (select from recipients r
+                        where r.mailing_list_id = l.id and r.address_key = h.address_key)
+     order by l.id, h.address_key, v.id
+    """
+)
+
+
+def count(tx: Tx, sealer: Sealer, clock: Clock, *, most: int) -> int:
+    """How many were taken out of the inbox; none where another counts, or nothing came."""
+    if not tx.execute(TURN).scalar_one():
+        return 0
+    ids = list(tx.execute(NEXT, {"most": most}).scalars())
+    if not ids:
+        return 0
+    these = {"ids": ids}
+    list_service.give_keys(tx, sealer, _take_turns(tx, these, clock))
+    # Read when all is in our hands: whoever follows a list by the dates of its changes misses none.
+    now = clock()
+    counted = list(tx.execute(COUNT, {**these, "now": now}).scalars())
+    if counted:
+        _tell(tx, counted, now=now)
+    return len(ids)
+
+
+def _take_turns(tx: Tx, these: dict[str, Any], clock: Clock) -> list[int]:
+    """Take what the count is about into our hands; the lists that were made for it."""
+    making = {**these, "now": clock()}
+    made = list(tx.execute(MAKE_LISTS, making).scalars())
+    tx.execute(TAKE_LISTS, these)
+    # One that somebody deleted before it was in our hands is made again, and nobody else sees that one yet.
+    made += tx.execute(MAKE_LISTS, making).scalars()
+    tx.execute(TAKE_ORDERS, these)
+    return made
+
+
+def _tell(tx: Tx, visits: Sequence[int], *, now: datetime) -> None:
+    tx.execute(ADD_PEOPLE, {"visits": list(visits), "now": now})
+    queries.note(tx, visits, now=now)
+
+
+log = structlog.get_logger(__name__)
+
+AT_ONCE = 2_000
+TOGETHER_SECONDS = 0.05
+"""Scans that come so soon after one another are counted together."""
+
+IDLE_SECONDS = 1.0
+"""How long scans wait at most that another process took in."""
+
+PAUSE_SECONDS = 2.0
+
+
+class Tally:
+    def __init__(self, db: Database, sealer: Sealer, desk: Desk, clock: Clock) -> None:
+        self._db = db
+        self._sealer = sealer
+        self._desk = desk
+        self._clock = clock
+        self._news = asyncio.Event()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Count until told to stop; what is left then another process counts, or this one when it starts."""
+        loop = asyncio.get_running_loop()
+
+        def wake() -> None:
+            with suppress(RuntimeError):  # a loop that has ended counts nothing any more
+                loop.call_soon_threadsafe(self._news.set)
+
+        with self._desk.heard_by(wake):
+            await self._count_until(stop)
+
+    async def _count_until(self, stop: asyncio.Event) -> None:
+        while not stop.is_set():
+            self._news.clear()
+            try:
+                taken = await asyncio.to_thread(self._count)
+            except Unavailable as away:
+                log.warning("scans.waiting", error=away.message)
+                await _wait(stop, PAUSE_SECONDS)
+            except Exception:
+                log.exception("scans.not_counted")
+                await _wait(stop, PAUSE_SECONDS)
+            else:
+                if taken < AT_ONCE:
+                    await _wait(stop, IDLE_SECONDS, self._news)
+                    await _wait(stop, TOGETHER_SECONDS)
+
+    def _count(self) -> int:
+        with self._db.work() as tx:
+            taken = count(tx, self._sealer, self._clock, most=AT_ONCE)
+        if taken:
+            log.info("scans.counted", scans=taken)
+        return taken
+
+
+async def _wait(stop: asyncio.Event, seconds: float, *others: asyncio.Event) -> None:
+    """Until one of them is set, or the time has passed."""
+    waits = [asyncio.create_task(event.wait()) for event in (stop, *others)]
+    await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    for wait in waits:
+        wait.cancel()

@@ -1,0 +1,303 @@
+"""Scans in the database, a chunk at a time: kept once each, and what they say of our pieces as steps.
+
+What a chunk needs lies in temporary tables that go with its transaction.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import sqlalchemy as sa
+
+from quillpost.core.database import Tx, driver
+from quillpost.fulfillment.environments import World
+from quillpost.fulfillment.tracking.rules import PHASES, Scan, digest
+from quillpost.orders.rules import ItemStatus
+
+FORWARDED = ", ".join(f"'{phase}'" for phase, status in PHASES.items() if status is ItemStatus.RE_ROUTED)
+
+FAR: Mapping[ItemStatus, int] = {
+    ItemStatus.PROCESSING: 0,
+    ItemStatus.PRINTED: 1,
+    ItemStatus.IN_TRANSIT: 2,
+    ItemStatus.IN_LOCAL_AREA: 3,
+    ItemStatus.PROCESSED_FOR_DELIVERY: 4,
+    ItemStatus.RE_ROUTED: 90,
+    ItemStatus.DELIVERED: 98,
+    ItemStatus.RETURNED_TO_SENDER: 99,
+    ItemStatus.FAILED: 99,
+}
+"""How far each status is on a piece's way. Below `RE_ROUTED` it is the usual way, above are the ends."""
+RE_ROUTED = FAR[ItemStatus.RE_ROUTED]
+RANKS = ", ".join(f"('{status}', {far})" for status, far in FAR.items())
+MEANINGS = ", ".join(
+    f"('{phase}', '{status}', {FAR[status]})" for phase, status in PHASES.items() if FAR[status] < RE_ROUTED
+)
+
+MAKE_TABLES = sa.text(
+    """
+    set local work_mem = '64MB';
+    create temp table scan_chunk (
+        digest bytea, tracking text, phase text, at timestamptz, raw jsonb, place text,
+        target text, day date, reason text) on commit drop;
+    create temp table scan_seen (
+        digest bytea, item_id bigint, target text, day date, reason text, at timestamptz, place text)
+        on commit drop;
+    create temp table scan_steps (
+        item_id bigint, target text, day date, reason text, at timestamptz, place text,
+        previous text, round integer) on commit drop
+    """
+)
+COPY = "copy scan_chunk (digest, tracking, phase, at, raw, place, target, day, reason) from stdin"
+
+# A barcode may return on another piece after 45 days: a scan means the piece that was newest at its time.
+# That is told by the batch, which gave the code: an order may be placed a year before it is mailed. The day
+# of grace is for carriers' clocks. Paper that a later edition has replaced speaks for no piece any more, and
+# of a batch that no printer was given there is no paper.
+# Sorted, so that two reports of the same scans meet in the same order.
+KEEP = sa.text(
+    """
+    with kept as (
+        insert into carrier_scans (digest, tracking, phase, scanned_at, raw, place, received_at, item_id)
+        select distinct on (s.digest)
+               s.digest, s.tracking, s.phase, s.at, s.raw, s.place, :now,
+               case when b.id is not null and not p.superseded then p.item_id end
+          from scan_chunk s
+          left join prints p on p.tracking = s.tracking
+          left join batches b on b.id = p.batch_id and b.handed_at is not null
+                            and b.created_at <= s.at + interval '1 day'
+         order by s.digest, b.created_at desc nulls last, b.id desc
+        on conflict (digest) do nothing
+        returning digest, item_id),
+    noted as (
+        insert into scan_seen (digest, item_id, target, day, reason, at, place)
+        select k.digest, k.item_id, s.target, s.day, s.reason, s.at, s.place
+          from kept k join scan_chunk s on s.digest = k.digest
+         where k.item_id is not null and s.target is not null)
+    select count(*) as new, count(item_id) as ours from kept
+    """
+)
+
+# Whoever moves pieces of these orders waits for us from here on, so what we read of them stays true.
+TAKE_TURNS = sa.text(
+    """
+    select id from orders
+     where id in (select i.order_id from items i join scan_seen s on s.item_id = i.id)
+     order by id for no key update
+    """
+)
+
+# Only what moves a piece: of five scans on the same leg the first one. In a tie the nearer comes first. A
+# delivery that was inferred may turn out to be a return.
+STEPS = sa.text(
+    f"""
+    with looked as materialized (
+        select s.*, i.status as previous, i.is_mailed, i.delivery_inferred, far.rank,
+               case when i.delivery_inferred then {FAR[ItemStatus.DELIVERED]}
+                    when stood.rank > {RE_ROUTED} then 100 else stood.rank end as stood,
+               i.status = 'Re-routed' or exists (
+                   select 1 from carrier_scans c
+                    where c.item_id = s.item_id and c.phase in ({FORWARDED})) as turns
+          from scan_seen s
+          join items i on i.id = s.item_id
+          join (values {RANKS}) as far (status, rank) on far.status = s.target
+          join (values {RANKS}) as stood (status, rank) on stood.status = i.status),
+    ahead as (
+        select *, max(rank) over (partition by item_id order by at, rank
+                                  rows between unbounded preceding and 1 preceding) as reached
+          from looked where not turns),
+    stepped as (
+        insert into scan_steps (item_id, target, day, reason, at, place, previous, round)
+        select item_id, target, day, reason, at, place, previous,
+               row_number() over (partition by item_id order by at, rank)
+          from ahead where rank > greatest(reached, stood))
+    select coalesce(bool_or(previous = 'Processing'), false) as unprinted,
+           coalesce(bool_or(not is_mailed), false) as unmailed,
+           coalesce(bool_or(turns), false) as turns,
+           coalesce(bool_or(delivery_inferred), false) as inferred
+      from looked
+    """
+)
+
+# A piece that was re-routed goes its way again from its latest turn: what was seen before tells nothing any
+# more, and what was seen since and heard of earlier is told again. A turn that is heard of late changes
+# nothing where the piece has come as far again since.
+TURNS = sa.text(
+    f"""
+    with looked as materialized (
+        select i.id as item_id, i.status as previous, stood.rank as stood, s.new_turn,
+               (select max(c.scanned_at) from carrier_scans c
+                 where c.item_id = i.id and c.phase in ({FORWARDED})
+                   and not exists (select 1 from scan_seen n where n.digest = c.digest)) as old_turn
+          from (select item_id, max(at) filter (where target = 'Re-routed') as new_turn
+                  from scan_seen group by item_id) s
+          join items i on i.id = s.item_id
+          join (values {RANKS}) as stood (status, rank) on stood.status = i.status
+         where i.status = 'Re-routed' or exists (
+                   select 1 from carrier_scans c where c.item_id = i.id and c.phase in ({FORWARDED}))),
+    since as materialized (
+        select l.item_id, m.status as target, c.scanned_at as at, c.place, m.rank
+          from looked l
+          join carrier_scans c on c.item_id = l.item_id and c.scanned_at > l.new_turn
+          join (values {MEANINGS}) as m (phase, status, rank) on m.phase = c.phase
+         where l.new_turn > coalesce(l.old_turn, '-infinity')
+           and not exists (select 1 from scan_seen n where n.digest = c.digest)),
+    known as (
+        select l.*, coalesce(l.old_turn, '-infinity') as old,
+               l.new_turn is not null and l.new_turn > coalesce(l.old_turn, '-infinity')
+               and not exists (select 1 from since s where s.item_id = l.item_id and s.rank >= l.stood)
+                   as is_turned
+          from looked l),
+    steps as (
+        select s.item_id, s.target, s.day, s.reason, s.at, s.place, k.previous, far.rank
+          from known k
+          join scan_seen s on s.item_id = k.item_id
+          join (values {RANKS}) as far (status, rank) on far.status = s.target
+         where far.rank > {RE_ROUTED}
+            or k.is_turned and s.at > k.old
+            or not k.is_turned and far.rank < {RE_ROUTED} and s.at > greatest(k.old, k.new_turn)
+        union all
+        select s.item_id, s.target, null, null, s.at, s.place, k.previous, s.rank
+          from since s join known k on k.item_id = s.item_id and k.is_turned)
+    insert into scan_steps (item_id, target, day, reason, at, place, previous, round)
+    select item_id, target, day, reason, at, place, previous,
+           row_number() over (partition by item_id order by at, rank)
+      from steps
+    """
+)
+LAST_ROUND = sa.text("select coalesce(max(round), 0) from scan_steps")
+
+# A delivery that was inferred, and is now seen: nobody is told again, the day is set right.
+CONFIRM = sa.text(
+    """
+    update items i set delivery_inferred = false, delivery_date = s.day, updated_at = :now
+      from (select item_id, min(day) as day from scan_seen where target = 'Delivered' group by item_id) s
+     where i.id = s.item_id and i.status = 'Delivered' and i.delivery_inferred
+    """
+)
+MOVED = sa.text(
+    """
+    select i.status, count(*) as n
+      from (select distinct item_id, previous from scan_steps) s join items i on i.id = s.item_id
+     where i.status <> s.previous group by i.status
+    """
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    new: int
+    ours: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What has to be done beside moving: some were not said to be printed, or to be handed to the carrier, or
+    some deliveries were inferred."""
+
+    unprinted: bool
+    unmailed: bool
+    inferred: bool
+    rounds: int
+
+
+def keep(tx: Tx, scans: Iterable[Scan], *, now: datetime) -> Kept:
+    """Store those that are new, each with the piece it means, and note what they say of it."""
+    connection = driver(tx)
+    tx.execute(MAKE_TABLES)
+    with connection.cursor() as cursor, cursor.copy(COPY) as copy:
+        copy.write("".join(map(_line, {digest(scan): scan for scan in scans}.items())))
+    connection.execute("analyze scan_chunk (digest, tracking)")
+    row = tx.execute(KEEP, {"now": now}).one()
+    return Kept(row.new, row.ours)
+
+
+def plan(tx: Tx) -> Outlook:
+    """Put what was noted into rounds: each piece's first step, then the second ones."""
+    driver(tx).execute("analyze scan_seen (item_id)")
+    tx.execute(TAKE_TURNS)
+    looked = tx.execute(STEPS).one()
+    if looked.turns:
+        tx.execute(TURNS)
+    driver(tx).execute("analyze scan_steps (item_id, round)")
+    return Outlook(looked.unprinted, looked.unmailed, looked.inferred, tx.execute(LAST_ROUND).scalar_one())
+
+
+def confirm_deliveries(tx: Tx, *, now: datetime) -> None:
+    tx.execute(CONFIRM, {"now": now})
+
+
+def moved(tx: Tx) -> dict[ItemStatus, int]:
+    """How many of the pieces came to stand where."""
+    return {ItemStatus(row.status): row.n for row in tx.execute(MOVED)}
+
+
+def _line(kept: tuple[bytes, Scan]) -> str:
+    """A row of COPY's text form."""
+    key, scan = kept
+    status = PHASES.get(scan.phase)
+    # The day is the carrier's own, wherever its clock stands.
+    day = scan.at.date().isoformat() if status is ItemStatus.DELIVERED else NULL
+    # Its offset may be one that PostgreSQL does not take: more than 16 hours, or with parts of a second.
+    at = scan.at.astimezone(UTC).isoformat()
+    return (
+        f"\\\\x{key.hex()}\t{scan.tracking}\t{_cell(scan.phase)}\t{at}\t{_cell(scan.raw)}"
+        f"\t{_cell(scan.place)}\t{status or NULL}\t{day}\t{_cell(scan.reason)}\n"
+    )
+
+
+NULL = "\\N"
+
+
+def _cell(text: str | None) -> str:
+    if text is None:
+        return NULL
+    if "\\" in text:
+        text = text.replace("\\", "\\\\")
+    if "\n" in text or "\t" in text or "\r" in text:
+        text = text.replace("\n", "\\n").replace("\t", "\\t").replace("\r", "\\r")
+    return text
+
+
+MOST_SCANS = 10_000
+SILENT_AFTER = timedelta(days=3)
+"""Carriers scan a piece several times in this time: one that tells of none that are in the mail is silent."""
+
+# A barcode holds the mailer's number behind its first five digits; without a number there are no barcodes.
+NEWEST = sa.text(
+    """
+    select max(received_at) as last_at, count(*) filter (where received_at >= :since) as new,
+           count(item_id) filter (where received_at >= :since) as ours, min(received_at) as looked_back
+      from (select tracking, received_at, item_id from carrier_scans order by id desc limit :most) s
+     where :mailer <> '' and substr(tracking, 6, length(:mailer)) = :mailer
+    """
+)
+AWAITED = sa.text(
+    """
+    select min(mailed_at) from batches
+     where mode = :mode and settled_at is null and status = 'mailed' and created_at >= :looked_back
+    """
+)
+LOOKED_BACK = timedelta(days=14)
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What was heard of a mode's carrier: at last, and since yesterday how many scans, of which `ours` are of
+    pieces that we know. `silent_since` is set where more should have come."""
+
+    last_at: datetime | None
+    new: int
+    ours: int
+    is_more: bool
+    silent_since: datetime | None
+
+
+def heard(tx: Tx, world: World, *, now: datetime) -> Heard:
+    """Looks at the newest scans alone."""
+    since = now - timedelta(days=1)
+    row = tx.execute(NEWEST, {"since": since, "most": MOST_SCANS, "mailer": world.mailer_id}).one()
+    mailed = tx.execute(AWAITED, {"mode": world.mode, "looked_back": now - LOOKED_BACK}).scalar()
+    waits_since = None if mailed is None else max(mailed, row.last_at or mailed)
+    is_silent = waits_since is not None and waits_since < now - SILENT_AFTER
+    return Heard(row.last_at, row.new, row.ours, row.new >= MOST_SCANS, waits_since if is_silent else None)

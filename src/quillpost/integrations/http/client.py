@@ -1,0 +1,193 @@
+"""What went wrong on the way to another server, as a sentence for whoever named that server."""
+
+import asyncio
+import ssl
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+from functools import lru_cache
+from http import HTTPStatus
+
+import aiohttp
+from aiohttp.abc import AbstractResolver
+from yarl import URL
+
+from quillpost.core.ports import Fetched, FetchFailed
+from quillpost.integrations.http.guard import AddressRefused, OutboundGuard
+from quillpost.notifications.ports import PostOutcome
+
+# Every way that a request through the guarded session can fail because of the other side.
+FAILURES = (aiohttp.ClientError, TimeoutError, ValueError, OSError)
+
+
+def sentence(failure: Exception, url: str, *, seconds: float) -> str:
+    """Names the server and what happened, never an address that a name led to."""
+    host = _host(url)
+    match failure:
+        case aiohttp.ClientConnectorError(os_error=AddressRefused()):
+            return f"{host} is not a public address."
+        case aiohttp.ClientConnectorDNSError():
+            return f"The server {host} could not be found."
+        case aiohttp.ClientConnectorCertificateError():
+            return f"The certificate of {host} could not be verified."
+        case aiohttp.ClientSSLError():
+            return f"No secure connection to {host} could be made."
+        case TimeoutError():
+            return f"{host} did not answer within {seconds:g} seconds."
+        case aiohttp.ClientConnectorError():
+            return f"{host} could not be reached."
+        case aiohttp.ClientPayloadError():
+            return f"{host} broke off in the middle of its answer."
+        case aiohttp.ServerDisconnectedError() | OSError():
+            return f"{host} closed the connection without an answer."
+        case aiohttp.ClientResponseError():
+            return f"{host} gave an answer that is not HTTP."
+        case _:
+            return f"{host} could not be asked: the request is not valid."
+
+
+def _host(url: str) -> str:
+    try:
+        return URL(url).host or "The server"
+    except ValueError:
+        return "The server"
+
+
+CHUNK = 64 * 1024
+
+
+class GuardedFetcher:
+    """For worker threads: each fetch runs a short event loop of its own in the calling thread."""
+
+    def __init__(
+        self,
+        guard: OutboundGuard,
+        *,
+        seconds: float = 20.0,
+        resolver: AbstractResolver | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._guard = guard
+        self._seconds = seconds
+        self._resolver = resolver
+        self._tls = tls
+
+    def fetch(self, url: str, *, most_bytes: int) -> Fetched:
+        fault = self._guard.check_url(url)
+        if fault is not None:
+            raise FetchFailed(fault)
+        try:
+            return asyncio.run(self._fetch(url, most_bytes))
+        except FAILURES as failure:
+            raise FetchFailed(sentence(failure, url, seconds=self._seconds)) from failure
+
+    async def _fetch(self, url: str, most_bytes: int) -> Fetched:
+        async with (
+            self._guard.session(seconds=self._seconds, resolver=self._resolver, tls=self._tls) as session,
+            session.get(url, allow_redirects=False) as response,
+        ):
+            _check_status(response)
+            return Fetched(response.content_type, await _read(response, most_bytes))
+
+
+def _check_status(response: aiohttp.ClientResponse) -> None:
+    host, status = response.url.host, response.status
+    if status == HTTPStatus.OK:
+        return
+    if 300 <= status < 400:
+        raise FetchFailed(f"{host} redirects to another address: please give the final one.")
+    raise FetchFailed(f"{host} answered with status {status}.")
+
+
+async def _read(response: aiohttp.ClientResponse, most_bytes: int) -> bytes:
+    """The body after decoding: a small answer that unpacks to a large one is too large as well."""
+    too_large = FetchFailed(f"The file is larger than {_size(most_bytes)}.")
+    if (response.content_length or 0) > most_bytes:
+        raise too_large
+    body = bytearray()
+    async for chunk in response.content.iter_chunked(CHUNK):
+        body += chunk
+        if len(body) > most_bytes:
+            raise too_large
+    return bytes(body)
+
+
+def _size(count: int) -> str:
+    return f"{count / 1_000_000:g} MB" if count >= 1_000_000 else f"{count:,} bytes"
+
+
+KEPT_CHARACTERS = 2_000
+KEPT_BYTES = 4 * KEPT_CHARACTERS  # no UTF-8 character is longer
+LONGEST_WAIT = 24 * 60 * 60
+
+
+class WebhookPoster:
+    """For the event loop: one session, opened with the first delivery, shared by all."""
+
+    def __init__(
+        self,
+        guard: OutboundGuard,
+        *,
+        seconds: float = 15.0,
+        resolver: AbstractResolver | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._guard = guard
+        self._seconds = seconds
+        self._resolver = resolver
+        self._tls = tls
+        self._session: aiohttp.ClientSession | None = None
+        # An address is told of thousands of events; where it leads is judged at each connection.
+        self._fault = lru_cache(maxsize=1_000)(guard.check_destination)
+
+    async def post(self, url: str, *, method: str, headers: Mapping[str, str], body: bytes) -> PostOutcome:
+        """Deliver once. Whatever the other side does is an outcome, never an exception."""
+        fault = self._fault(url) if method == "POST" else self._guard.check_destination(url)
+        if fault is not None:
+            return PostOutcome(status=None, error=fault)
+        try:
+            async with self._open_session().request(
+                method, url, headers=headers, data=body or None, allow_redirects=False
+            ) as response:
+                return PostOutcome(
+                    status=response.status,
+                    body=await _start_of_body(response),
+                    retry_after=_retry_after(response.headers),
+                )
+        except FAILURES as failure:
+            return PostOutcome(status=None, error=sentence(failure, url, seconds=self._seconds))
+
+    async def close(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    def _open_session(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = self._guard.session(seconds=self._seconds, resolver=self._resolver, tls=self._tls)
+        return self._session
+
+
+async def _start_of_body(response: aiohttp.ClientResponse) -> str:
+    """As much as the delivery log shows. The status has been given: a body that fails is cut."""
+    kept = bytearray()
+    try:
+        while len(kept) < KEPT_BYTES and (chunk := await response.content.read(KEPT_BYTES)):
+            kept += chunk
+    except FAILURES:
+        response.close()
+    # PostgreSQL stores every character but this one.
+    return kept.decode(errors="replace").replace("\0", "\N{REPLACEMENT CHARACTER}")[:KEPT_CHARACTERS]
+
+
+def _retry_after(headers: Mapping[str, str]) -> int | None:
+    """Seconds to wait; a date is read against the other side's own clock, its `Date`."""
+    given = headers.get("Retry-After", "").strip()
+    if not given:
+        return None
+    if given.isascii() and given.isdigit():
+        return min(int(given[:9]), LONGEST_WAIT)
+    try:
+        wait = parsedate_to_datetime(given) - parsedate_to_datetime(headers["Date"])
+    except (ValueError, KeyError, TypeError):  # TypeError: one has a time zone, the other none
+        return None
+    return min(max(int(wait.total_seconds()), 0), LONGEST_WAIT)

@@ -1,0 +1,254 @@
+"""Files in a folder or in an S3 bucket, behind one port."""
+
+import io
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import obstore
+from obstore.exceptions import BaseError
+from obstore.store import LocalStore, S3Store
+
+from quillpost.core.errors import NotReady, Unavailable
+from quillpost.core.files import sync_folder
+from quillpost.core.ports import FileMissing, FileStore
+
+if TYPE_CHECKING:  # obstore has these types for checkers alone
+    from obstore import ReadableFile
+    from obstore.store import S3Config
+
+# Names that every store and every file system spells alike. No name starts with a dot, which
+# rules out `.` and `..`; none holds a `#`, which marks a draft.
+SEGMENT = r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}"
+KEY = re.compile(rf"{SEGMENT}(?:/{SEGMENT})*")
+PREFIX = re.compile(rf"(?:{SEGMENT}/)*(?:{SEGMENT})?")
+DRAFT = re.compile(rf"{SEGMENT}#[0-9]+")
+LONGEST_KEY = 900
+
+RETRY_TIME = timedelta(seconds=15)
+TRANSFER_TIME = timedelta(minutes=2)
+
+READ_AHEAD = 1_000_000
+PARTS_AT_ONCE = 2
+"""Parts of a long file that are on their way into a bucket."""
+
+
+def folder_store(path: Path) -> FileStore:
+    """Files in a folder of this machine, which is made for this user alone."""
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as fault:
+        raise NotReady(f"The file folder {path} cannot be made: {fault.strerror}.") from fault
+    return _FolderFiles(path.resolve())
+
+
+def s3_store(
+    bucket: str,
+    *,
+    region: str,
+    access_key_id: str | None = None,
+    secret_access_key: str | None = None,
+    endpoint: str | None = None,
+    path_style: bool = False,
+    allow_http: bool = False,
+) -> FileStore:
+    """Files in a bucket, which must exist. Without keys, the machine's own role speaks for us.
+
+    `endpoint` and `path_style` are for S3 from another house than Amazon, `allow_http` for one
+    that has no TLS.
+    """
+    config: S3Config = {"region": region, "virtual_hosted_style_request": not path_style}
+    if endpoint is not None:
+        config["endpoint"] = endpoint
+    if access_key_id is not None and secret_access_key is not None:
+        config["access_key_id"] = access_key_id
+        config["secret_access_key"] = secret_access_key
+    store = S3Store(
+        bucket,
+        config=config,
+        client_options={"allow_http": allow_http, "timeout": TRANSFER_TIME},
+        retry_config={"max_retries": 3, "retry_timeout": RETRY_TIME},
+    )
+    return _Files(store, is_gone=lambda missing: "NoSuchBucket" in str(missing))
+
+
+class _Files:
+    """Files in any store whose writes are whole and lasting by themselves, as those of S3 are.
+
+    `is_gone` tells whether it is the whole storage that is missing, not one file.
+    """
+
+    def __init__(self, store: LocalStore | S3Store, *, is_gone: Callable[[FileNotFoundError], bool]) -> None:
+        self._store = store
+        self._is_gone = is_gone
+
+    def put(self, key: str, data: bytes) -> None:
+        _check(KEY, key)
+        with _reaching_storage():
+            self._store.put(key, data)
+
+    def get(self, key: str) -> bytes:
+        _check(KEY, key)
+        with _reaching_storage():
+            try:
+                return bytes(self._store.get(key).bytes())
+            except FileNotFoundError as missing:
+                if self._is_gone(missing):
+                    raise
+                raise FileMissing(key) from missing
+
+    def put_file(self, key: str, file: IO[bytes]) -> None:
+        _check(KEY, key)
+        with _reaching_storage():
+            self._store.put(key, file, max_concurrency=PARTS_AT_ONCE)
+
+    def open(self, key: str) -> IO[bytes]:
+        _check(KEY, key)
+        with _reaching_storage():
+            try:
+                source = obstore.open_reader(self._store, key)
+            except FileNotFoundError as missing:
+                if self._is_gone(missing):
+                    raise
+                raise FileMissing(key) from missing
+        return io.BufferedReader(_Remote(source), READ_AHEAD)
+
+    def exists(self, key: str) -> bool:
+        _check(KEY, key)
+        with _reaching_storage():
+            try:
+                self._store.head(key)
+            except FileNotFoundError as missing:
+                if self._is_gone(missing):
+                    raise
+                return False
+        return True
+
+    def delete(self, key: str) -> None:
+        _check(KEY, key)
+        with _reaching_storage():
+            try:
+                self._store.delete(key)
+            except FileNotFoundError as missing:
+                if self._is_gone(missing):
+                    raise
+
+    def keys(self, prefix: str) -> Iterator[str]:
+        _check(PREFIX, prefix)
+        # obstore's prefixes end at a slash, the port's anywhere: list the folder, then filter.
+        folder = prefix.rpartition("/")[0]
+        with _reaching_storage():
+            found = [
+                meta["path"] for chunk in self._store.list(folder or None, chunk_size=1000) for meta in chunk
+            ]
+        return iter(sorted(key for key in found if key.startswith(prefix)))
+
+    def forget_drafts(self, *, before: datetime) -> int:  # noqa: ARG002
+        """Here a write that was not finished leaves nothing."""
+        return 0
+
+
+class _FolderFiles(_Files):
+    """Reads, lists and deletes with obstore, and writes by itself.
+
+    obstore renames a finished draft to its key, but does not flush it first: after a power cut
+    the key could name an empty file. Drafts have the form (`name#digits`) that obstore hides.
+    """
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(LocalStore(root), is_gone=lambda _: not root.is_dir())
+        self._root = root
+
+    def put(self, key: str, data: bytes) -> None:
+        self.put_file(key, io.BytesIO(data))
+
+    def put_file(self, key: str, file: IO[bytes]) -> None:
+        _check(KEY, key)
+        path = self._root / key
+        draft = path.with_name(f"{path.name}#{secrets.randbits(63)}")
+        with _reaching_storage():
+            self._check_root()
+            path.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                _write(draft, file)
+                draft.replace(path)
+            except OSError:
+                draft.unlink(missing_ok=True)
+                raise
+            for folder in path.parents:
+                sync_folder(folder)
+                if folder == self._root:
+                    break
+
+    def open(self, key: str) -> IO[bytes]:
+        _check(KEY, key)
+        with _reaching_storage():
+            try:
+                return (self._root / key).open("rb")
+            except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as missing:
+                self._check_root()
+                raise FileMissing(key) from missing
+
+    def keys(self, prefix: str) -> Iterator[str]:
+        with _reaching_storage():
+            self._check_root()
+        return super().keys(prefix)
+
+    def forget_drafts(self, *, before: datetime) -> int:
+        gone = 0
+        with _reaching_storage():
+            for path in self._root.rglob("*#*"):
+                # A writer may finish, or fail, while we look.
+                with suppress(FileNotFoundError):
+                    if DRAFT.fullmatch(path.name) and path.stat().st_mtime < before.timestamp():
+                        path.unlink()
+                        gone += 1
+        return gone
+
+    def _check_root(self) -> None:
+        """A folder that went away must not look like an empty one, nor be replaced by one."""
+        if not self._root.is_dir():
+            raise FileNotFoundError(self._root)
+
+
+@contextmanager
+def _reaching_storage() -> Iterator[None]:
+    try:
+        yield
+    except (BaseError, OSError) as fault:
+        raise Unavailable("The file storage cannot be used now. Please try again.") from fault
+
+
+def _check(form: re.Pattern[str], key: str) -> None:
+    """Keys are ours, never a caller's: a wrong one is a fault in the program."""
+    if len(key) > LONGEST_KEY or not form.fullmatch(key):
+        raise ValueError(f"{key!r} is not a file key.")
+
+
+class _Remote(io.RawIOBase):
+    """A file of a bucket as Python reads one; a line that breaks is the storage's trouble."""
+
+    def __init__(self, source: "ReadableFile") -> None:
+        self._source = source
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, into: Any) -> int:
+        with _reaching_storage():
+            piece = bytes(self._source.read(len(into)))
+        into[: len(piece)] = piece
+        return len(piece)
+
+
+def _write(path: Path, source: IO[bytes]) -> None:
+    with path.open("xb") as file:
+        shutil.copyfileobj(source, file, READ_AHEAD)
+        file.flush()
+        os.fsync(file.fileno())

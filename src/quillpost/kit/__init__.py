@@ -1,1 +1,0 @@
-"""Small tools that know nothing of mail: errors, money, time, paging, ids, secrets."""

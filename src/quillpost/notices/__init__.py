@@ -1,1 +1,0 @@
-"""E-mails and text messages that tell people what happened."""

@@ -1,0 +1,1 @@
+"""What the sender is told: webhooks, e-mails, text messages."""

@@ -1,0 +1,112 @@
+"""How subscriptions have fared lately: told from their newest deliveries, however many there were."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from urllib.parse import urlsplit
+
+import sqlalchemy as sa
+
+from quillpost.core.database import Database, Tx
+from quillpost.core.paging import Page, PageRequest
+
+LATELY = 50
+"""So many of the newest are looked at."""
+
+# Each one's newest lie at the end of an index, which is closed to tenants.
+_LATELY = sa.text(
+    """
+    select h.id as webhook_id, count(*) filter (where d.attempts > 0) as tried,
+           count(*) filter (where d.attempts > 0 and d.status <> 'delivered') as not_arrived,
+           max(d.created_at) filter (where d.attempts > 0) as last_at
+      from unnest(cast(:hooks as bigint[])) as h (id)
+     cross join lateral (select attempts, status, created_at from deliveries
+                          where webhook_id = h.id order by id desc limit :most) d
+     group by h.id
+    """
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Lately:
+    """Of the newest that were tried, how many have not arrived, or not yet."""
+
+    tried: int = 0
+    not_arrived: int = 0
+    last_at: datetime | None = None
+
+    @property
+    def percent_failed(self) -> int:
+        """Rounded up: where anything failed it is not 0."""
+        return -(-100 * self.not_arrived // self.tried) if self.tried else 0
+
+
+def lately(db: Database, webhook_ids: Sequence[int]) -> Mapping[int, Lately]:
+    """Of each of them. Whose they are must be known already."""
+    if not webhook_ids:
+        return {}
+    with db.work() as tx:
+        rows = tx.execute(_LATELY, {"hooks": list(webhook_ids), "most": LATELY}).all()
+    found = {row.webhook_id: Lately(row.tried, row.not_arrived, row.last_at) for row in rows}
+    return {number: found.get(number, Lately()) for number in webhook_ids}
+
+
+MOST_WAITING = 1_000
+
+COUNTED = sa.text("select count(*) from webhooks where status in ('failing', 'disabled') and mode = :mode")
+LISTED = sa.text(
+    """
+    select w.id, w.account_id, w.url, w.type, w.status, w.failing_since, w.last_error,
+           a.name as account_name, a.email as account_email, waits.backlog
+      from webhooks w
+      join accounts a on a.id = w.account_id
+     cross join lateral (
+            select count(*) as backlog from (
+                select 1 from deliveries d where d.webhook_id = w.id and d.status = 'pending' limit :most) d
+           ) waits
+     where w.status in ('failing', 'disabled') and w.mode = :mode
+     order by w.id desc offset :skip limit :rows
+    """
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Unwell:
+    """A subscription that fails, or was switched off. `host` alone: the rest of an address may be a secret.
+    A backlog of `MOST_WAITING` is that or more."""
+
+    id: int
+    account_id: int
+    account_name: str
+    account_email: str
+    host: str
+    type: str
+    status: str
+    failing_since: datetime | None
+    last_error: str | None
+    backlog: int
+
+
+def count_unwell(tx: Tx, mode: str) -> int:
+    return int(tx.execute(COUNTED, {"mode": mode}).scalar_one())
+
+
+def list_unwell(tx: Tx, mode: str, asked: PageRequest) -> Page[Unwell]:
+    """Of every account, the newest first."""
+    window = {"mode": mode, "skip": asked.offset, "rows": asked.per_page, "most": MOST_WAITING}
+    rows = [
+        Unwell(
+            id=row.id,
+            account_id=row.account_id,
+            account_name=row.account_name,
+            account_email=row.account_email,
+            host=urlsplit(row.url).hostname or "",
+            type=row.type,
+            status=row.status,
+            failing_since=row.failing_since,
+            last_error=row.last_error,
+            backlog=row.backlog,
+        )
+        for row in tx.execute(LISTED, window)
+    ]
+    return Page(rows, count_unwell(tx, mode), asked)

@@ -1,0 +1,170 @@
+"""Lanes: one a subscription. Whoever holds a lane sends what waits in it, alone.
+
+A lane is held for the length of a lease, renewed while it is in use: one whose holder died is free when the
+lease ends. Whoever changes deliveries that are there, and their lane, has locked the subscription before: the
+order of those two does not matter.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from quillpost.core.database import Tx
+
+# Those that failed lately come after all others.
+LEASE = sa.text(
+    """
+    with free as materialized (
+        select webhook_id from webhook_lanes
+         where due_at <= :now and (leased_until is null or leased_until <= :now)
+           and (resting_until is null or resting_until <= :now)
+         order by failures > 0, due_at, webhook_id limit :most for update skip locked)
+    update webhook_lanes l set leased_by = :pump, leased_until = :until
+      from free f where l.webhook_id = f.webhook_id
+    returning l.webhook_id
+    """
+)
+
+# Whoever leaves has sent all that they saw whose time had come. What bears an earlier time than when it could
+# be seen may have escaped them: the next one looks at once. What else is due waits behind an earlier one of
+# its stream that is to be tried again later. `woken` has changed if more came since they looked; whoever has
+# the lane locked is about to change it.
+LEAVE = sa.text(
+    """
+    with empty as materialized (
+        select l.webhook_id from webhook_lanes l
+          join unnest(cast(:hooks as bigint[]), cast(:seen as bigint[])) as s (webhook_id, woken)
+            on s.webhook_id = l.webhook_id and s.woken = l.woken
+         where l.leased_by = :pump for update of l skip locked)
+    update webhook_lanes l
+       set leased_by = null, leased_until = null,
+           due_at = case
+               when w.status not in ('active', 'failing') then null
+               when l.resting_until > :now then l.resting_until
+               else coalesce(
+                   (select cast(:now as timestamptz) from deliveries d
+                     where d.webhook_id = l.webhook_id and d.status = 'pending' and d.next_at <= :now
+                       and (select true from deliveries e
+                             where e.webhook_id = d.webhook_id and e.stream = d.stream
+                               and e.status = 'pending' and e.id < d.id limit 1) is null
+                     limit 1),
+                   (select d.next_at from deliveries d
+                     where d.webhook_id = l.webhook_id and d.status = 'pending' and d.next_at > :now
+                     order by d.next_at limit 1)) end
+      from empty e, webhooks w
+     where l.webhook_id = e.webhook_id and w.id = l.webhook_id
+    returning l.webhook_id
+    """
+)
+LOOK = sa.text(
+    """
+    select l.failures, l.troubled_since, l.resting_until, l.webhook_id, l.woken, l.leased_until,
+           w.status, w.url, w.verb, w.secret_sealed, w.previous_secret_sealed, w.previous_until
+      from webhook_lanes l join webhooks w on w.id = l.webhook_id
+     where l.webhook_id = any(:hooks) and l.leased_by = :pump
+    """
+)
+RENEW = sa.text(
+    """
+    with ours as materialized (
+        select webhook_id from webhook_lanes where webhook_id = any(:hooks) and leased_by = :pump
+           for update skip locked)
+    update webhook_lanes l set leased_until = :until from ours o where l.webhook_id = o.webhook_id
+    """
+)
+HAND_BACK = sa.text(
+    """
+    with ours as materialized (
+        select webhook_id from webhook_lanes where webhook_id = any(:hooks) and leased_by = :pump
+           for update skip locked)
+    update webhook_lanes l set leased_by = null, leased_until = null, due_at = :now
+      from ours o where l.webhook_id = o.webhook_id
+    returning l.webhook_id
+    """
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """How a receiver has done lately: its failures in a row, and whether it is left alone for a while."""
+
+    failures: int = 0
+    troubled_since: datetime | None = None
+    resting_until: datetime | None = None
+
+
+HEALTHY = Health()
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A lane in its holder's hand, and where it leads."""
+
+    webhook_id: int
+    woken: int
+    health: Health
+    leased_until: datetime
+    status: str
+    url: str
+    verb: str
+    secret_sealed: bytes
+    previous_secret_sealed: bytes | None
+    previous_until: datetime | None
+
+    @property
+    def is_open(self) -> bool:
+        return self.status in ("active", "failing")
+
+    @property
+    def address(self) -> tuple[str, str, str]:
+        """Whatever was put in words for another address, or is not to go out any more, is read anew."""
+        return self.status, self.verb, self.url
+
+    def secrets(self, now: datetime) -> tuple[bytes, ...]:
+        """What signs: while a new secret is young, the one before it too."""
+        if self.previous_secret_sealed is None or self.previous_until is None or self.previous_until <= now:
+            return (self.secret_sealed,)
+        return self.secret_sealed, self.previous_secret_sealed
+
+
+def wake(tx: Tx, webhook_id: int, *, at: datetime, afresh: bool = False) -> None:
+    """Have whoever delivers look at the lane at that time. `afresh`, a lane that rests because its receiver
+    failed rests no longer: whoever asks wants it tried now.
+
+    Call it last, after the subscription and its deliveries have been changed.
+    """
+    tx.execute(
+        sa.text("select wake_lane(:webhook_id, :at, :afresh)"),
+        {"webhook_id": webhook_id, "at": at, "afresh": afresh},
+    )
+
+
+def lease(tx: Tx, pump: UUID, *, most: int, until: datetime, now: datetime) -> list[Held]:
+    """Lanes in which something waits: this pump's alone until the lease ends."""
+    taken = tx.execute(LEASE, {"pump": pump, "most": most, "until": until, "now": now}).scalars().all()
+    return look(tx, pump, taken) if taken else []
+
+
+def look(tx: Tx, pump: UUID, hooks: Collection[int]) -> list[Held]:
+    """Those of the lanes that are still this pump's, as they are now."""
+    rows = tx.execute(LOOK, {"hooks": list(hooks), "pump": pump})
+    return [Held(row.webhook_id, row.woken, Health(*row[:3]), *row[5:]) for row in rows]
+
+
+def renew(tx: Tx, pump: UUID, hooks: Collection[int], *, until: datetime) -> None:
+    tx.execute(RENEW, {"hooks": list(hooks), "pump": pump, "until": until})
+
+
+def leave(tx: Tx, pump: UUID, seen: Mapping[int, int], *, now: datetime) -> set[int]:
+    """Leave lanes in which nothing is due, each as it was `woken` before that was seen; which ones are left.
+    More has come into the others meanwhile."""
+    asked = {"pump": pump, "hooks": list(seen), "seen": list(seen.values()), "now": now}
+    return set(tx.execute(LEAVE, asked).scalars())
+
+
+def hand_back(tx: Tx, pump: UUID, hooks: Collection[int], *, now: datetime) -> set[int]:
+    """Leave lanes in which something may wait still: the next one looks. Which ones are left."""
+    return set(tx.execute(HAND_BACK, {"hooks": list(hooks), "pump": pump, "now": now}).scalars())

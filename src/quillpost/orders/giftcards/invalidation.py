@@ -1,0 +1,78 @@
+"""Gift cards that their sender takes back while nobody has claimed them, and sends anew.
+
+The value is credit again in the transaction that makes the card void, and that may pay for another in its
+place: both are done or neither is. Asked again, what is done stays done.
+"""
+
+from dataclasses import dataclass
+from datetime import date, datetime
+
+from quillpost.accounts.models import Caller
+from quillpost.core.database import Tx
+from quillpost.core.errors import Refused
+from quillpost.orders import items, replay
+from quillpost.orders import queries as order_queries
+from quillpost.orders.giftcards import returns
+from quillpost.orders.giftcards.queries import Card, read_card
+from quillpost.orders.models import Item, Order
+from quillpost.orders.request import Resolved
+from quillpost.orders.rules import ItemStatus
+
+NO_CARD = "This piece brings no gift card."
+NOT_ISSUED = "The gift card of this piece is not issued yet: cancel the order instead, while it can be."
+NEVER_ISSUED = "This piece has no gift card: it was not mailed, and nothing is charged for it."
+NOBODY = "The recipient of this piece is not known any more: there is nobody to send another card to."
+NOT_YET = "Another card can be sent once the order is printed; without reissue the card is taken back now."
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A card that can be void, or is, with its piece and order."""
+
+    card: Card
+    item: Item
+    order: Order
+
+
+def find(tx: Tx, item_id: int, *, locked: bool = False) -> Taken:
+    """The piece's card if it can be void, or is; `Refused` says why not. `locked`, so it stays until this
+    transaction ends: whoever would issue, claim, fail or take it back waits."""
+    item = order_queries.read_item(tx, item_id)
+    order = items.read_order(tx, item.order_id, locked=locked)
+    card = read_card(tx, item_id, locked=locked)
+    if locked:
+        item = order_queries.read_item(tx, item_id)
+    if order.gift is None:
+        raise Refused(NO_CARD)
+    if card is None or card.issued_at is None:
+        raise Refused(NEVER_ISSUED if item.status is ItemStatus.FAILED else NOT_ISSUED)
+    if card.claimed_at is not None:
+        raise Refused(
+            f"This gift card was claimed on {card.claimed_at:%Y-%m-%d at %H:%M} UTC: it can no longer be "
+            "taken back."
+        )
+    return Taken(card, item, order)
+
+
+def resolve_another(tx: Tx, who: Caller, taken: Taken, *, on: date) -> Resolved:
+    """The wish for another card to the same recipient, with the same creative."""
+    if taken.item.address is None:
+        raise Refused(NOBODY)
+    if replay.is_yet_to_be_mailed(taken.order):
+        raise Refused(NOT_YET)
+    return replay.resolve_again(
+        tx,
+        who,
+        taken.order.id,
+        recipients=[replay.as_given(taken.item)],
+        schedule_for=None,
+        metadata=None,
+        copies_metadata=True,
+        allow_duplicates=True,
+        on=on,
+    )
+
+
+def take_back(tx: Tx, taken: Taken, *, why: str | None, now: datetime) -> bool:
+    """Whether this call made the card, which is locked, void."""
+    return returns.void(tx, [taken.card.item_id], why=why, now=now) == 1

@@ -1,0 +1,249 @@
+"""The two secrets of a piece's card: the claim that is printed on it, and the card itself.
+
+Both are sealed, each bound to its own row. Nothing here is ever logged, and no repr shows them.
+"""
+
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime
+
+import sqlalchemy as sa
+
+from quillpost.core import jobs
+from quillpost.core.database import Tx
+from quillpost.core.encryption import Sealer
+from quillpost.core.tokens import TIMED
+from quillpost.orders.giftcards.ports import CardAsked, GiftCard
+from quillpost.orders.giftcards.returns import GIVE_BACK, PIECE_FAILED
+from quillpost.orders.giftcards.rules import CLAIM_BYTES, claim_code, claim_digest
+
+
+def new_claim() -> str:
+    """Never one that begins as other people's ids do: those are shown in logs, and claims are not."""
+    while (code := claim_code(secrets.token_bytes(CLAIM_BYTES))).startswith(TIMED):
+        pass
+    return code
+
+
+def claim_context(item_id: int) -> str:
+    return f"giftcards:{item_id}:claim"
+
+
+def card_context(item_id: int) -> str:
+    return f"giftcards:{item_id}:card"
+
+
+def stock_context(row_id: int) -> str:
+    return f"giftcard_stock:{row_id}:card"
+
+
+def seal_claim(sealer: Sealer, item_id: int, claim: str) -> bytes:
+    return sealer.seal(claim.encode("ascii"), context=claim_context(item_id))
+
+
+def open_claim(sealer: Sealer, item_id: int, sealed: bytes) -> str:
+    return sealer.open(sealed, context=claim_context(item_id)).decode("ascii")
+
+
+def seal_card(sealer: Sealer, context: str, card: GiftCard) -> bytes:
+    """The card in a row of `giftcards` or `giftcard_stock`, which the context names."""
+    expires = card.expires_on.isoformat() if card.expires_on else None
+    plain = {"code": card.code, "pin": card.pin, "url": card.url, "expires_on": expires}
+    return sealer.seal(json.dumps(plain, separators=(",", ":")).encode(), context=context)
+
+
+def open_card(sealer: Sealer, context: str, sealed: bytes) -> GiftCard:
+    plain = json.loads(sealer.open(sealed, context=context))
+    expires = date.fromisoformat(plain["expires_on"]) if plain["expires_on"] else None
+    return GiftCard(code=plain["code"], pin=plain["pin"], url=plain["url"], expires_on=expires)
+
+
+# Orders first, then cards, in the order of their ids, as whoever moves pieces and makes cards void does.
+TURNS_AT_ORDERS = sa.text(
+    """
+    select id from orders
+     where id in (select order_id from items where id = any(:items))
+     order by id for no key update
+    """
+)
+
+TURNS_AT_CARDS = sa.text(
+    "select item_id from giftcards where item_id = any(:items) order by item_id for no key update"
+)
+
+ASK = sa.text(
+    """
+    insert into giftcards (item_id, account_id, sub_account_id, mode, order_id, brand, cents,
+                           status, issuer, asked_at)
+    select i.id, i.account_id, i.sub_account_id, i.mode, i.order_id, o.giftcard_brand, i.gift_cents,
+           'asked', :issuer, :now
+      from items i join orders o on o.id = i.order_id
+     where i.id = any(:items) and i.status = 'Processing'
+       and o.giftcard_brand is not null and i.gift_cents > 0
+     order by i.id
+    on conflict (item_id) do nothing
+    """
+)
+
+# Whoever was asked before had none.
+ASK_OF = sa.text(
+    """
+    update giftcards set issuer = :issuer
+     where item_id = any(:items) and status = 'asked' and issuer is null
+    """
+)
+
+ASKED = sa.text(
+    """
+    select g.item_id, g.reference, g.brand, g.cents, g.issuer, coalesce(b.issuer_code, g.brand) as product
+      from giftcards g
+      join items i on i.id = g.item_id
+      left join giftcard_brands b on b.code = g.brand
+     where g.item_id = any(:items) and g.status = 'asked' and i.status = 'Processing'
+     order by g.item_id
+    """
+)
+
+# A piece that has ended meanwhile brings no card, and its value went back when it ended: no money moves. What
+# comes for a card that is void already was issued after its issuer was told so: they are told again. One that
+# somebody else was refused meanwhile has failed its piece, too.
+TAKE = sa.text(
+    """
+    with given as (
+        select * from unnest(cast(:items as bigint[]), cast(:digests as bytea[]), cast(:claims as bytea[]),
+                             cast(:cards as bytea[])) as g (item_id, digest, claim, card)),
+    stored as (
+        update giftcards c
+           set status = 'issued', issuer = :issuer, issued_at = :now,
+               claim_digest = g.digest, claim_sealed = g.claim, card_sealed = g.card
+          from given g join items i on i.id = g.item_id
+         where c.item_id = g.item_id and c.status = 'asked' and i.status = 'Processing'
+        returning c.item_id, c.account_id, c.sub_account_id, c.mode, c.order_id, c.brand, c.cents),
+    late as (
+        update giftcards c
+           set status = 'void', issuer = :issuer, voided_at = :now, given_back_at = null,
+               void_reason = coalesce(c.void_reason, :why)
+          from given g join items i on i.id = g.item_id
+         where c.item_id = g.item_id and c.issued_at is null
+           and (c.status = 'asked' and i.status <> 'Processing' or c.status in ('void', 'refused'))
+        returning c.item_id),
+    piece as (
+        update items i set giftcard_brand = s.brand, updated_at = :now
+          from stored s where i.id = s.item_id),
+    money as (
+        insert into ledger_moves (account_id, sub_account_id, mode, order_id, kind,
+                                  source, target, cents, key, at)
+        select account_id, sub_account_id, mode, order_id, 'issue', 'held', 'gifts', sum(cents),
+               'issue:order:' || order_id || ':items:' || min(item_id) || '-' || max(item_id)
+                   || ':' || count(*),
+               :now
+          from stored group by account_id, sub_account_id, mode, order_id)
+    select (select count(*) from stored) as issued, (select count(*) from late) as late
+    """
+)
+
+REFUSE = sa.text(
+    """
+    update giftcards set status = 'refused'
+     where item_id = any(:items) and status = 'asked' returning item_id
+    """
+)
+
+NONE_NOW = sa.text(
+    "update giftcards set issuer = null where item_id = any(:items) and status = 'asked' and issuer = :issuer"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A card that a piece waits for, and of whom it was asked."""
+
+    item_id: int
+    card: CardAsked
+    issuer: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """A card as its row keeps it, with the claim that is printed on its piece."""
+
+    item_id: int
+    digest: bytes = field(repr=False)
+    claim: bytes = field(repr=False)
+    card: bytes = field(repr=False)
+
+
+def ask(tx: Tx, item_ids: Sequence[int], *, issuer: str, now: datetime) -> list[Asked]:
+    """What these pieces wait for, written down before anybody is asked for it.
+
+    Pieces that have their card, that shall have none any more, or that bring none, are left out.
+    """
+    wanted = {"items": list(item_ids)}
+    take_turns(tx, item_ids)
+    tx.execute(ASK, wanted | {"issuer": issuer, "now": now})
+    tx.execute(ASK_OF, wanted | {"issuer": issuer})
+    return [
+        Asked(row.item_id, CardAsked(str(row.reference), row.brand, row.product, row.cents), row.issuer)
+        for row in tx.execute(ASKED, wanted)
+    ]
+
+
+def seal(sealer: Sealer, cards: Mapping[int, GiftCard]) -> list[Sealed]:
+    """The cards by their pieces, each with a claim of its own, to be kept.
+
+    Whoever calls has a turn already: from here on nobody is waited for, so that a key that has sealed them is
+    seen in their rows before anybody forgets it.
+    """
+    sealed = []
+    for item_id, card in cards.items():
+        claim = new_claim()
+        sealed.append(
+            Sealed(
+                item_id,
+                claim_digest(claim),
+                seal_claim(sealer, item_id, claim),
+                seal_card(sealer, card_context(item_id), card),
+            )
+        )
+    return sealed
+
+
+def take(tx: Tx, cards: Sequence[Sealed], *, issuer: str, now: datetime) -> int:
+    """Keep the cards, and the money that each became; how many were kept. Of two that bring one, one does.
+
+    Whoever calls has a turn at them.
+    """
+    kept = tx.execute(
+        TAKE,
+        {
+            "items": [card.item_id for card in cards],
+            "digests": [card.digest for card in cards],
+            "claims": [card.claim for card in cards],
+            "cards": [card.card for card in cards],
+            "issuer": issuer,
+            "why": PIECE_FAILED,
+            "now": now,
+        },
+    ).one()
+    if kept.late:
+        jobs.wake(tx, GIVE_BACK, at=now)
+    return int(kept.issued)
+
+
+def refuse(tx: Tx, item_ids: Sequence[int]) -> list[int]:
+    """The issuer will never issue these; those of which nobody knew. Whoever calls has a turn at them, and
+    fails the pieces."""
+    return sorted(tx.execute(REFUSE, {"items": list(item_ids)}).scalars())
+
+
+def none_now(tx: Tx, item_ids: Sequence[int], *, issuer: str) -> None:
+    """The issuer has said that it issued none of these: whoever issues next may be another."""
+    tx.execute(NONE_NOW, {"items": list(item_ids), "issuer": issuer})
+
+
+def take_turns(tx: Tx, item_ids: Sequence[int]) -> None:
+    """Nobody else moves pieces of their orders, or changes their cards, before this transaction ends."""
+    tx.execute(TURNS_AT_ORDERS, {"items": list(item_ids)})
+    tx.execute(TURNS_AT_CARDS, {"items": list(item_ids)})

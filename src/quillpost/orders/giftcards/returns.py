@@ -1,0 +1,180 @@
+"""Cards that nobody may claim any more: their value is the sender's credit again, in the same statement.
+
+Only an unclaimed card can be void. What it is redeemed with was shown to nobody, so its issuer may take it
+back: the job that tells them is woken here, and asks once for each.
+
+Whoever makes a card void has a turn at its order, as has whoever issues one. A claim needs no turn: it waits
+for the row of its card alone, and of a claim and a void at the same moment one wins. Whoever changes several
+cards at once takes them in the order of their items' ids.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+import structlog
+
+from quillpost.core import jobs
+from quillpost.core.database import Database, Tx
+from quillpost.orders.giftcards.ports import GiftcardIssuer, IssuerDown
+
+GIVE_BACK = "giftcards.give_back"
+"""The task that tells issuers which cards are void."""
+
+PIECE_FAILED = "The piece failed"
+
+# A card is void once, so the least of the ids that become void together is in no other entry.
+VOID = sa.text(
+    """
+    with mine as (
+        select item_id from giftcards
+         where item_id = any(:items) and status = 'issued' and claimed_at is null
+         order by item_id for no key update),
+    void as (
+        update giftcards g set status = 'void', voided_at = :now, void_reason = :why
+          from mine where g.item_id = mine.item_id
+        returning g.item_id, g.account_id, g.sub_account_id, g.mode, g.order_id, g.cents),
+    piece as (
+        update items i set giftcard_brand = null, gift_cents = 0, updated_at = :now
+          from void v where i.id = v.item_id),
+    money as (
+        insert into ledger_moves (account_id, sub_account_id, mode, order_id, kind,
+                                  source, target, cents, key, at)
+        select account_id, sub_account_id, mode, order_id, 'return', 'gifts', 'credit', sum(cents),
+               'return:order:' || order_id || ':items:' || min(item_id) || '-' || max(item_id)
+                   || ':' || count(*),
+               :now
+          from void group by account_id, sub_account_id, mode, order_id),
+    counted as (
+        update orders o set gift_total = o.gift_total - v.cents, updated_at = :now
+          from (select order_id, sum(cents) as cents from void group by order_id) v
+         where o.id = v.order_id)
+    select count(*) from void
+    """
+)
+
+
+def void(tx: Tx, item_ids: Sequence[int], *, why: str | None, now: datetime) -> int:
+    """How many of the pieces' cards this call made void; those that are claimed stay good."""
+    made_void = int(tx.execute(VOID, {"items": list(item_ids), "why": why, "now": now}).scalar_one())
+    if made_void:
+        jobs.wake(tx, GIVE_BACK, at=now)
+    return made_void
+
+
+log = structlog.get_logger(__name__)
+
+AT_ONCE = 100
+MOST_FAILURES = 3
+"""So many in a row, and the issuer is down; fewer, and it is at odds with those cards alone."""
+
+# Whoever composes the batch may be waiting for the answer; they, or whoever comes after them, take out what
+# has ended. The orders' turns are not taken: no piece that has ended comes back.
+VOID_OF_ENDED = sa.text(
+    """
+    with ended as (
+        select g.item_id from giftcards g join items i on i.id = g.item_id
+         where g.status = 'asked' and i.status <> 'Processing'
+           and not exists (select 1 from prints p join batches b on b.id = p.batch_id
+                            where p.item_id = g.item_id and b.status = 'new')
+         order by g.item_id for no key update of g skip locked)
+    update giftcards g set status = 'void', voided_at = :now, void_reason = :why
+      from ended where g.item_id = ended.item_id
+    """
+)
+
+TO_GIVE_BACK = sa.text(
+    """
+    select item_id, reference, voided_at from giftcards
+     where status = 'void' and issuer is not null and given_back_at is null
+       and mode = :mode and issuer = :issuer and item_id > :after
+     order by item_id limit :most
+    """
+)
+
+OF_OTHERS = sa.text(
+    """
+    select issuer, count(*) as cards from giftcards
+     where status = 'void' and issuer is not null and given_back_at is null
+       and mode = :mode and issuer <> :issuer
+     group by issuer
+    """
+)
+
+# A card that came late made its row void once more: that one is told again. What the issuer has taken back is
+# somebody else's card from now on.
+GIVEN_BACK = sa.text(
+    """
+    with told as (
+        select g.item_id, b.is_taken from giftcards g
+          join unnest(cast(:items as bigint[]), cast(:voided as timestamptz[]), cast(:taken as boolean[]))
+               as b (item_id, voided_at, is_taken) on b.item_id = g.item_id
+         where g.status = 'void' and g.voided_at = b.voided_at and g.given_back_at is null
+         order by g.item_id for no key update of g)
+    update giftcards g
+       set given_back_at = :now, card_sealed = case when told.is_taken then null else g.card_sealed end
+      from told where g.item_id = told.item_id
+    """
+)
+
+
+class Returns:
+    """Tells the issuers, by mode. Of cards that another issued it says so once, and leaves them alone."""
+
+    def __init__(self, db: Database, issuers: Mapping[str, GiftcardIssuer]) -> None:
+        self._db, self._issuers = db, issuers
+        self._told_of: set[tuple[str, str]] = set()
+        self._came_to: dict[str, int] = {}
+
+    def give_back(self, *, now: datetime) -> None:
+        """Every void card that its issuer has not heard of. One who is down hears of it later."""
+        with self._db.work() as tx:
+            tx.execute(VOID_OF_ENDED, {"why": PIECE_FAILED, "now": now})
+        for mode, issuer in self._issuers.items():
+            self._tell_all(mode, issuer, now=now)
+            self._leave_alone(mode, issuer)
+
+    def _tell_all(self, mode: str, issuer: GiftcardIssuer, *, now: datetime) -> None:
+        """One that fails is passed by; where it ends early, the next run begins behind that, so that cards
+        which always fail are in nobody's way."""
+        asked = {"mode": mode, "issuer": issuer.name, "most": AT_ONCE}
+        after, failures = self._came_to.pop(mode, 0), 0
+        while failures < MOST_FAILURES:
+            with self._db.work() as tx:
+                rows = tx.execute(TO_GIVE_BACK, asked | {"after": after}).all()
+            if not rows:
+                return
+            told: dict[sa.Row[Any], bool] = {}
+            for row in rows:
+                after = row.item_id
+                try:
+                    told[row] = issuer.give_back(str(row.reference), now=now)
+                    failures = 0
+                except IssuerDown as down:
+                    log.warning("giftcards.issuer_down", issuer=issuer.name, trouble=str(down))
+                    failures += 1
+                    if failures == MOST_FAILURES:
+                        self._came_to[mode] = after
+                        break
+            self._note(told, issuer=issuer.name, now=now)
+
+    def _note(self, told: Mapping[sa.Row[Any], bool], *, issuer: str, now: datetime) -> None:
+        if not told:
+            return
+        values = {
+            "items": [row.item_id for row in told],
+            "voided": [row.voided_at for row in told],
+            "taken": list(told.values()),
+        }
+        with self._db.work() as tx:
+            tx.execute(GIVEN_BACK, values | {"now": now})
+        log.info("giftcards.given_back", issuer=issuer, cards=len(told), taken=sum(told.values()))
+
+    def _leave_alone(self, mode: str, issuer: GiftcardIssuer) -> None:
+        with self._db.work() as tx:
+            others = tx.execute(OF_OTHERS, {"mode": mode, "issuer": issuer.name}).all()
+        for row in others:
+            if (mode, row.issuer) not in self._told_of:
+                self._told_of.add((mode, row.issuer))
+                log.warning("giftcards.of_another_issuer", mode=mode, issuer=row.issuer, cards=row.cards)

@@ -1,0 +1,290 @@
+"""What a caller wants mailed, with templates and sub accounts looked up and nothing stored yet."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from datetime import date, datetime
+from typing import Any, Self
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from quillpost.core.database.tables.base import orders
+from quillpost.core.stored_files import ShelfFile
+from quillpost.orders.rules import ItemStatus, OrderStatus
+from quillpost.recipients.leads.rules import Search
+from quillpost.rendering.models import Parts, ReturnAddress, Sender
+
+API = "api"
+"""The method of an order that a program has sent."""
+
+CAMPAIGN = "Campaign"
+"""The method of an order that an automation has made."""
+
+CARD_BUILDER = "Card Builder"
+"""The method of one that somebody has composed on our pages."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a picture, a PDF or a QR code comes from: a file on the shelf, or else its address.
+
+    `field` is what the caller would have to change; `part` says which part of it, where it is a reference.
+    """
+
+    field: str
+    url: str | None = None
+    file: ShelfFile | None = None
+    part: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Brand:
+    """A sub account's branding, as a front without art shows it."""
+
+    accent: str | None = None
+    company: str | None = None
+    contact: str | None = None
+    disclaimer: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Gift:
+    """The card that every piece brings: of a brand as the catalogue had it, and where it first leads."""
+
+    brand: str
+    title: str
+    accent: str
+    cents: int
+    landing_page_url: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """`unused` are the fields of the call that this piece has no use for; `pdf_left_out` says that its
+    template is made of a PDF alone, and that the call's own message stands for it. `on_list` is where its
+    people are, where an automation has chosen them from a list."""
+
+    type: str
+    size: str | None
+    piece: str
+    message: str
+    style: int
+    handwriting_color: str
+    handwriting_realism: bool
+    font_size: str
+    message_field: str = "message"
+    recipients: Sequence[Mapping[str, str | None]] = ()
+    mailing_list_ids: Sequence[int] = ()
+    radius: Search | None = None
+    sub_account_id: int | None = None
+    message_template_id: int | None = None
+    image_template_id: int | None = None
+    front: Source | None = None
+    background: Source | None = None
+    pages: Source | None = None
+    pdf_only: bool = False
+    pdf_left_out: bool = False
+    unused: Sequence[str] = ()
+    brand: Brand | None = None
+    logo: Source | None = None
+    qrcode_url: str | None = None
+    qrcode_field: str = "qrcode_url"
+    qrcode_part: str = ""
+    return_address: ReturnAddress = field(default_factory=ReturnAddress)
+    mail_class: str = "first"
+    append_or_current_resident: bool = False
+    allow_duplicates: bool = False
+    notification_emails: Sequence[str] = ()
+    metadata: str | None = None
+    schedule_for: datetime | None = None
+    preview_recipient: int | None = None
+    method: str = API
+    on_list: int | None = None
+    gift: Gift | None = None
+    landing: Source | None = None
+    """Where the address of the gift's landing page comes from."""
+
+    @property
+    def code(self) -> Source:
+        """Where the QR code's address comes from."""
+        return Source(self.qrcode_field, self.qrcode_url, part=self.qrcode_part)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    id: int
+    account_id: int
+    sub_account_id: int | None
+    mode: str
+    type: str
+    size: str | None
+    piece: str
+    mail_class: str
+    status: OrderStatus
+    method: str
+    message: str
+    message_template_id: int | None
+    image_template_id: int | None
+    style: int
+    handwriting_color: str
+    handwriting_realism: bool
+    font_size: str
+    front_image_url: str | None
+    front_file_id: UUID | None
+    background_url: str | None
+    background_file_id: UUID | None
+    pages_url: str | None
+    pages_file_id: UUID | None
+    pdf_only: bool
+    brand: Brand | None
+    logo_file_id: UUID | None
+    qrcode_url: str | None
+    return_address: ReturnAddress
+    sender: Sender
+    append_or_current_resident: bool
+    allow_duplicates: bool
+    mailing_list_ids: list[int]
+    notification_emails: list[str]
+    metadata: str | None
+    creative_key: UUID | None
+    audience_pending: bool
+    total_estimated_recipients: int
+    recipient_count: int
+    authorization_total: int
+    order_total: int
+    leads_fee: int
+    gift: Gift | None
+    gift_total: int
+    tally: dict[ItemStatus, int]
+    n_lost: int
+    """Of those that failed, how many the mail had."""
+    n_mailed: int
+    """Pieces that the carrier has, or had: handed to it, or seen by it."""
+    total_scans: int
+    multi_scans: int
+    warnings: list[str]
+    hold_reasons: list[str]
+    lowest_dpi: int | None
+    lowest_contrast: float | None
+    schedule_for: datetime | None
+    due_at: datetime
+    created_at: datetime
+    updated_at: datetime
+
+    @classmethod
+    def of(cls, row: sa.Row[Any]) -> Self:
+        columns = row._mapping  # made anew each time it is asked for
+        return cls(
+            **{name: columns[name] for name in _PLAIN}
+            | {
+                "status": OrderStatus(row.status),
+                "tally": {status: columns[f"n_{status.tally}"] for status in ItemStatus},
+                "brand": Brand(**row.branding) if row.branding is not None else None,
+                "gift": _gift(row),
+                "sender": Sender(row.sender_name, row.sender_company),
+                "return_address": ReturnAddress(
+                    name=row.return_name,
+                    address=row.return_address,
+                    address2=row.return_address2,
+                    city=row.return_city,
+                    province=row.return_province,
+                    postal_code=row.return_postal_code,
+                ),
+            }
+        )
+
+    @property
+    def is_cancellable(self) -> bool:
+        return self.status.is_held_back
+
+    @property
+    def has_background(self) -> bool:
+        """Whether a picture lies under the message, the order's or one of each piece's own."""
+        return self.background_file_id is not None or self.background_url is not None
+
+    @property
+    def grand_total(self) -> int:
+        return self.order_total + self.leads_fee + self.gift_total
+
+    @property
+    def not_mailed(self) -> int:
+        """Recipients who get no piece: refused when it was sent, or failed before the carrier had it. While
+        its lists are yet to become pieces, as many as were counted when it was sent."""
+        if self.status.is_stopped:
+            return self.recipient_count
+        if self.audience_pending:
+            return self.recipient_count - self.total_estimated_recipients
+        return self.tally[ItemStatus.FAILED] - self.n_lost
+
+    @property
+    def pieces(self) -> int:
+        """Pieces that were mailed or will be: one for each recipient, but for those who are not mailed to."""
+        return self.recipient_count - self.not_mailed
+
+    @property
+    def total_recipients(self) -> int:
+        """Nobody counts as mailed to before the review has ended."""
+        return 0 if self.status.is_held_back else self.pieces
+
+
+def _gift(row: sa.Row[Any]) -> Gift | None:
+    if row.giftcard_brand is None:
+        return None
+    return Gift(
+        brand=row.giftcard_brand,
+        title=row.giftcard_title,
+        accent=row.giftcard_accent,
+        cents=row.giftcard_amount,
+        landing_page_url=row.landing_page_url,
+    )
+
+
+_PLAIN = [f.name for f in fields(Order) if f.name in orders.c]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """One piece of an order. Its files are the pictures of its own; without one it carries the order's."""
+
+    id: int
+    order_id: int
+    status: ItemStatus
+    delivery_date: date | None
+    delivery_inferred: bool
+    scans: int
+    failure: str | None
+    name: str | None
+    company: str | None
+    address: str | None
+    address2: str | None
+    city: str | None
+    province: str | None
+    postal_code: str | None
+    country: str
+    email: str | None
+    phone: str | None
+    custom: tuple[str | None, ...]
+    dob: date | None
+    anniversary: date | None
+    code: str | None
+    front_file_id: UUID | None
+    background_file_id: UUID | None
+    created_at: datetime
+    gift_cents: int
+    giftcard_brand: str | None
+    """Whose card it brings; None until that is issued, and once it is void."""
+    tracking: str | None = None
+    """The digits of its barcode, where they were asked for."""
+    standard: Parts | None = None
+    """The address as it is printed, where that is not as it was given."""
+
+    @classmethod
+    def of(cls, row: sa.Row[Any]) -> Self:
+        return cls.of_columns(row._mapping)
+
+    @classmethod
+    def of_columns(cls, row: Mapping[Any, Any]) -> Self:
+        plain = {f.name: row[f.name] for f in fields(cls) if f.name in row}
+        custom = tuple(row[f"custom{n}"] for n in range(1, 11))
+        printed = tuple(plain["standard"]) if plain.get("standard") else None
+        return cls(**plain | {"status": ItemStatus(row["status"]), "custom": custom, "standard": printed})

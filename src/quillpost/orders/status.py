@@ -1,0 +1,227 @@
+"""How far an order is, by its counts: mailed when the carrier has its pieces, fulfilled when all have ended.
+
+Whoever changes pieces calls this in the same transaction, holding the orders. Each step is a compare-and-swap
+and an event of its own: an order that ends at once is mailed first.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+
+import sqlalchemy as sa
+
+from quillpost.core import events
+from quillpost.core.database import Tx
+from quillpost.orders.giftcards import returns
+from quillpost.orders.items import swap_status, take_turns_of
+from quillpost.orders.rules import ENDS, FOLLOWS, ItemStatus, OrderStatus
+from quillpost.recipients.addresses.service import HOME
+
+# What failed before the carrier had it will not be mailed, and holds nothing back.
+MAIL = sa.text(
+    """
+    update orders o set status = 'mailed', updated_at = :now
+      from orders was
+     where o.id = any(:orders) and was.id = o.id and o.status = was.status
+       and o.status in ('processing', 'printing')
+       and o.n_mailed > 0 and o.recipient_count = o.n_mailed + o.n_failed - o.n_lost
+    returning o.id, was.status as previous
+    """
+)
+CLOSE = sa.text(
+    f"""
+    update orders o set status = 'fulfilled', hold_reasons = '{{}}', updated_at = :now
+      from orders was
+     where o.id = any(:orders) and was.id = o.id and o.status = was.status
+       and o.status in ('processing', 'printing', 'mailed')
+       and o.recipient_count = {" + ".join(f"o.n_{end.tally}" for end in ENDS)} + o.n_over
+    returning o.id, was.status as previous
+    """
+)
+
+
+def advance_orders(tx: Tx, order_ids: Sequence[int], *, now: datetime) -> None:
+    """Move each order on as far as its pieces are; an order that has ended waits for nothing any more."""
+    if not order_ids:
+        return
+    for step in (MAIL, CLOSE):
+        moved = tx.execute(step, {"orders": list(order_ids), "now": now}).all()
+        for previous in {row.previous for row in moved}:
+            ids = [row.id for row in moved if row.previous == previous]
+            events.order_status_changed(tx, ids, previous=previous, now=now)
+
+
+def print_again(tx: Tx, order_ids: Sequence[int], *, now: datetime) -> None:
+    """Pieces of these orders are with the printer again: an order that said mailed says printing."""
+    if not order_ids:
+        return
+    back = swap_status(tx, order_ids, expected=[OrderStatus.MAILED], to=OrderStatus.PRINTING, now=now)
+    events.order_status_changed(tx, back, previous=OrderStatus.MAILED.value, now=now)
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Where an item should stand next; `on` is the day of a delivery, `why` the reason of a failure."""
+
+    item_id: int
+    to: ItemStatus
+    on: date | None = None
+    why: str | None = None
+
+
+# As one text each: so PostgreSQL looks a step up among them instead of trying one after another.
+_ALLOWED = ", ".join(f"'{before}>{after}'" for before, afters in FOLLOWS.items() for after in sorted(afters))
+_DELTAS = ",\n".join(
+    f"count(*) filter (where current = '{s}') - count(*) filter (where previous = '{s}') as {s.tally}"
+    for s in ItemStatus
+)
+# What failed after the mail had it: spoiled pieces, and such as were stopped, never went out.
+WAS_MAILED = "(previous not in ('Processing', 'Printed') or seen_at is not null)"
+_COUNTS = ",\n".join(f"n_{s.tally} = o.n_{s.tally} + d.{s.tally}" for s in ItemStatus)
+
+
+class Moves:
+    """A statement that moves the items of a source, which it names by its columns:
+
+    `item_id`, `target`, `day` (of a delivery), `reason` (of a failure, return or new way), `seen_at` (when
+    the printer or the carrier saw it so), `place` (of a carrier's sighting) and `inferred` (nobody saw the
+    delivery). Each item is there once.
+    """
+
+    def __init__(self, source: str) -> None:
+        self._take_turns = take_turns_of(source)
+        self._move = sa.text(_MOVE.replace("{source}", source))
+
+    def run(self, tx: Tx, values: Mapping[str, object], *, now: datetime) -> int:
+        """Move each item that may so move, and end the orders whose last piece has ended; how many moved."""
+        tx.execute(self._take_turns, {**values, "now": now})
+        touched = tx.execute(self._move, {**values, "now": now}).all()
+        # Whoever the piece was for will never have it: its card is worth the sender's money again.
+        if lost := [item_id for row in touched for item_id in row.lost_cards or ()]:
+            returns.void(tx, lost, why=returns.PIECE_FAILED, now=now)
+        advance_orders(tx, [row.order_id for row in touched], now=now)
+        return sum(row.moved for row in touched)
+
+
+# What goes abroad is tracked to the press and no further; it is over once it is mailed (mailed_pieces.py).
+# What the printer says to be spoiled after all has failed, wherever it should have gone; it was not mailed,
+# whatever was said before.
+_MOVE = f"""
+    with wanted as ({{source}}),
+    moved as (
+        update items i
+           set status = w.target,
+               delivery_date = case when w.target = 'Delivered' then w.day end,
+               delivery_inferred = w.target = 'Delivered' and w.inferred,
+               is_over = false,
+               is_mailed = case w.target
+                   when 'Printed' then false
+                   when 'Failed' then was.status not in ('Processing', 'Printed') or w.seen_at is not null
+                   else true end,
+               failure = case when w.target in ('Failed', 'Returned to Sender')
+                              then coalesce(w.reason, i.failure) else i.failure end,
+               updated_at = :now
+          from wanted w join items was on was.id = w.item_id
+         where i.id = was.id and i.status = was.status
+           and (not was.is_over or was.status = 'Printed' and w.target = 'Failed')
+           and (i.country = '{HOME}' or w.target in ('Printed', 'Failed'))
+           and (was.status || '>' || w.target in ({_ALLOWED})
+                or was.delivery_inferred and w.target = 'Returned to Sender')
+        returning i.id, i.account_id, i.sub_account_id, i.mode, i.order_id, i.price_cents, i.scans,
+                  i.is_over::integer - was.is_over::integer as over,
+                  i.is_mailed::integer - was.is_mailed::integer as mailed,
+                  case when i.giftcard_brand is null then i.gift_cents else 0 end as gift_held,
+                  i.giftcard_brand is not null as has_card,
+                  was.status as previous, i.status as current, w.seen_at, w.place, w.reason, w.inferred),
+    fact as (
+        insert into facts (account_id, sub_account_id, mode, kind, order_id, item_id,
+                           order_status, previous, current, at, seen_at, place, reason, inferred, scans)
+        select m.account_id, m.sub_account_id, m.mode, 'item.status', m.order_id, m.id,
+               o.status, m.previous, m.current, :now, m.seen_at, m.place, m.reason, m.inferred, m.scans
+          from moved m join orders o on o.id = m.order_id order by m.id
+        returning id),
+    queued as (insert into fact_queue (fact_id) select id from fact),
+    money as (
+        insert into ledger_moves (account_id, sub_account_id, mode, order_id, kind,
+                                  source, target, cents, key, at)
+        select account_id, sub_account_id, mode, order_id, kind,
+               case kind when 'refund' then 'earned' else 'held' end,
+               case kind when 'capture' then 'earned' else 'credit' end,
+               sum(price_cents + case kind when 'release' then gift_held else 0 end),
+               kind || ':order:' || order_id || ':items:' || min(id) || '-' || max(id) || ':' || count(*),
+               :now
+          from (select *, case when current = 'Printed' then 'capture'
+                               when current = 'Failed' and previous = 'Processing' then 'release'
+                               when current = 'Failed' then 'refund' end as kind
+                  from moved where price_cents > 0 or gift_held > 0) due
+         where kind is not null
+         group by account_id, sub_account_id, mode, order_id, kind
+        having sum(price_cents + case kind when 'release' then gift_held else 0 end) > 0),
+    changed as (
+        select order_id, count(*) as moved, sum(over) as over, sum(mailed) as mailed, {_DELTAS},
+               count(*) filter (where current = 'Failed' and {WAS_MAILED}) as lost_in_mail,
+               coalesce(sum(price_cents) filter (where current = 'Failed'), 0) as lost,
+               coalesce(sum(gift_held) filter (where current = 'Failed'), 0) as not_given,
+               array_agg(id) filter (where has_card and current = 'Failed') as lost_cards
+          from moved group by order_id),
+    counted as (
+        update orders o
+           set {_COUNTS}, n_over = o.n_over + d.over, n_mailed = o.n_mailed + d.mailed,
+               n_lost = o.n_lost + d.lost_in_mail,
+               order_total = o.order_total - d.lost, gift_total = o.gift_total - d.not_given,
+               updated_at = :now
+          from changed d
+         where o.id = d.order_id)
+    select order_id, moved, lost_cards from changed
+    """
+
+
+class Stays:
+    """A statement that ends the re-routed items of a source, which it names by `item_id`, where they stand:
+    nobody will see them again."""
+
+    def __init__(self, source: str) -> None:
+        self._take_turns = take_turns_of(source)
+        self._end = sa.text(_END.replace("{source}", source))
+
+    def run(self, tx: Tx, values: Mapping[str, object], *, now: datetime) -> int:
+        """How many have ended, and with them perhaps their orders."""
+        tx.execute(self._take_turns, {**values, "now": now})
+        touched = {row.order_id: row.ended for row in tx.execute(self._end, {**values, "now": now})}
+        advance_orders(tx, list(touched), now=now)
+        return sum(touched.values())
+
+
+_END = """
+    with wanted as ({source}),
+    ended as (
+        update items i set is_over = true, updated_at = :now
+          from wanted w
+         where i.id = w.item_id and i.status = 'Re-routed' and not i.is_over
+        returning i.order_id),
+    changed as (select order_id, count(*) as ended from ended group by order_id),
+    counted as (
+        update orders o set n_over = o.n_over + d.ended, updated_at = :now
+          from changed d where o.id = d.order_id)
+    select order_id, ended from changed
+    """
+
+LISTED = Moves(
+    """
+    select w.*, cast(null as timestamptz) as seen_at, cast(null as text) as place, false as inferred
+      from unnest(cast(:ids as bigint[]), cast(:targets as text[]),
+                  cast(:days as date[]), cast(:reasons as text[])) as w (item_id, target, day, reason)
+    """
+)
+
+
+def move_items(tx: Tx, moves: Sequence[Move], *, now: datetime) -> None:
+    """Move each item that may so move, and end the orders whose last piece has ended."""
+    if moves:
+        wanted = {
+            "ids": [move.item_id for move in moves],
+            "targets": [move.to.value for move in moves],
+            "days": [move.on for move in moves],
+            "reasons": [move.why for move in moves],
+        }
+        LISTED.run(tx, wanted, now=now)

@@ -1,0 +1,1 @@
+"""Saved image and message templates."""

@@ -1,1 +1,0 @@
-"""All that we ask of the outside world."""

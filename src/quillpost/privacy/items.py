@@ -1,0 +1,124 @@
+"""Pieces lose their recipients, and everything that was written down beside them loses them too.
+
+The rows stay, with their status, their money and their counts. It is done for a person who is erased, and for
+pieces that have ended as long ago as is set.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from quillpost.core.database import Tx
+from quillpost.core.database.tables.base import CUSTOM, PERSON, items
+from quillpost.core.database.tables.print_room import prints
+from quillpost.orders.giftcards.returns import PIECE_FAILED
+from quillpost.orders.service import TOLD_OF_DOUBTS
+from quillpost.privacy import files
+
+EMPTIED = (
+    *PERSON, "absentee_address", "email", "phone", "dob", "anniversary", *CUSTOM, "address_key", "surname",
+    "moved_key", "deliverability", "standard", "reasons", "front_file_id", "background_file_id",
+)  # fmt: skip
+"""What a piece knows of its recipient. The country stays: it decides how far a piece is followed."""
+
+SAID_LESS = TOLD_OF_DOUBTS.rstrip(": ") + "."
+
+HOLD_ORDERS = sa.text(
+    """
+    select id from orders where id in (select order_id from items where id = any(:items))
+     order by id for no key update
+    """
+)
+
+_DOOR = sa.func.coalesce(items.c.moved_key, items.c.address_key)
+_MAY_BE_ASKED_FOR = sa.and_(
+    items.c.mode == "live",
+    sa.exists().where(prints.c.item_id == items.c.id),
+    sa.not_(sa.func.bars_email(_DOOR)),
+)
+"""Whoever holds the piece may ask for no more mail yet: what it takes to bar the address is kept."""
+
+_THEIR_FACTS = "array(select id from facts where item_id = any(:items))"
+
+BESIDE = {
+    # What waits is put in words again when it is sent, from a piece that names nobody.
+    "deliveries": f"""
+        update deliveries set body = null, response_body = null, error = null
+         where fact_id = any({_THEIR_FACTS})
+           and (body is not null or response_body is not null or error is not null)
+    """,
+    "facts": """
+        update facts set place = null, reason = null
+         where item_id = any(:items) and (place is not null or reason is not null)
+    """,
+    "visits": "update visits set agent = '' where item_id = any(:items) and agent <> ''",
+    "visit_inbox": "update visit_inbox set agent = '' where item_id = any(:items) and agent <> ''",
+    "carrier_scans": """
+        update carrier_scans set raw = '{}', place = null where item_id = any(:items) and raw <> '{}'
+    """,
+    # Notices name whoever scanned an order's pieces. What is yet to be sent says less.
+    "notices": """
+        update notices n
+           set subject = 'Scans of order ' || o.id,
+               words = case n.status when 'pending' then 'Pieces of order ' || o.id || ' were scanned.'
+                                     else '' end
+          from (select distinct order_id as id from items where id = any(:items) and scans > 0) o
+         where n.kind = 'scans' and split_part(n.key, ':', 2) = o.id::text and n.words not in (
+               '', 'Pieces of order ' || o.id || ' were scanned.')
+    """,
+    # What is doubtful of an address is said to the sender, and names the city.
+    "orders": f"""
+        update orders o
+           set warnings = array(select regexp_replace(w, '{TOLD_OF_DOUBTS}.*$', '{SAID_LESS}')
+                                  from unnest(o.warnings) with ordinality as told (w, place) order by place)
+         where o.id in (select order_id from items where id = any(:items))
+           and exists (select from unnest(o.warnings) w where strpos(w, '{TOLD_OF_DOUBTS}') > 0)
+    """,
+    # Why a card was taken back may tell of whoever it was for. A good one stays: who has the piece claims it.
+    "giftcards": f"""
+        with turn as materialized (
+            select item_id from giftcards where item_id = any(:items) and void_reason <> '{PIECE_FAILED}'
+             order by item_id for no key update)
+        update giftcards g set void_reason = null from turn where g.item_id = turn.item_id
+    """,
+    "automation_due": "delete from automation_due where item_id = any(:items)",
+    "received_events": """
+        delete from received_events
+         where event_id in (select unnest(array[event_id::text, md5(event_id::text)::uuid::text])
+                              from facts where item_id = any(:items))
+    """,
+}
+"""By table, what is done about all that tells of these pieces' recipients."""
+
+_STATEMENTS = {table: sa.text(statement) for table, statement in BESIDE.items()}
+
+
+def empty(tx: Tx, item_ids: Sequence[int], *, now: datetime) -> dict[str, int]:
+    """How many rows of which table it was. Done again, it finds what was written since."""
+    these: dict[str, Any] = {"items": list(item_ids), "now": now}
+    own = files.of_items(tx, item_ids)
+    counts = {table: tx.execute(each, these).rowcount for table, each in _STATEMENTS.items()}
+    emptied = (
+        sa.update(items)
+        .where(items.c.id.in_(item_ids), items.c.person_gone_at.is_(None))
+        .values(
+            **dict.fromkeys(EMPTIED),
+            person_gone_at=now,
+            door_digest=sa.case(
+                (_MAY_BE_ASKED_FOR, sa.func.bar_digest(items.c.account_id, "address", _DOOR))
+            ),
+        )
+    )
+    counts["items"] = tx.execute(emptied).rowcount
+    counts["files"] = files.forget_of(tx, item_ids, now=now)
+    # A picture that only these pieces carried may show their recipient.
+    counts["files"] += files.remove_unused(tx, own, now=now)
+    return counts
+
+
+def empty_ended(tx: Tx, item_ids: Sequence[int], *, now: datetime) -> None:
+    """The same for pieces that were only looked up: their orders are taken first, as everyone does."""
+    tx.execute(HOLD_ORDERS, {"items": list(item_ids)})
+    empty(tx, item_ids, now=now)

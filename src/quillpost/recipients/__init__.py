@@ -1,0 +1,1 @@
+"""Mailing lists, recipients, suppression, addresses and leads."""

@@ -1,0 +1,1 @@
+"""Addresses checked by an outside verifier."""

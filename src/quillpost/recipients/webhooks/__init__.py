@@ -1,0 +1,1 @@
+"""Recipients that other services push into a list."""

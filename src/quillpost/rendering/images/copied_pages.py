@@ -1,0 +1,82 @@
+"""Pages that were taken out of one PDF on their way into another, as numbered objects."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from quillpost.rendering.images.limits import BadPdf
+
+_PLAIN, _STREAM = b"o", b"s"
+
+
+class CopiedObject(NamedTuple):
+    """Its body; or, where it is a stream, its entries without the length, and its data as they are."""
+
+    body: bytes
+    data: bytes | None
+
+
+class Objects(Protocol):
+    """Where copied objects are put, as in `PdfFile`."""
+
+    def reserve(self) -> int: ...
+
+    def put(self, number: int, body: bytes) -> int: ...
+
+    def add_stream(self, data: bytes, entries: bytes = b"", *, is_final: bool = False) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedPages:
+    """Objects that follow each other in number, and the numbers of those that are the pages' forms."""
+
+    objects: Sequence[CopiedObject]
+    forms: tuple[int, ...]
+
+    def written(self) -> list[bytes]:
+        """As byte strings that can be sent."""
+        parts: list[bytes] = []
+        for each in self.objects:
+            is_stream = each.data is not None
+            parts += [_STREAM if is_stream else _PLAIN, each.body, each.data or b""]
+        return parts
+
+    @classmethod
+    def read(cls, parts: Sequence[bytes], forms: Sequence[int], *, first: int) -> "CopiedPages":
+        """What was written, or BadPdf: whoever wrote it has read a stranger's file and is not believed."""
+        kinds, bodies, datas = parts[0::3], parts[1::3], parts[2::3]
+        # What is put in place of an object may not end it, and begin another.
+        if len(parts) % 3 or any(b"endobj" in body for body in bodies):
+            raise BadPdf("The PDF is damaged or too complex to be read.")
+        objects = [
+            CopiedObject(body, data if kind == _STREAM else None)
+            for kind, body, data in zip(kinds, bodies, datas, strict=True)
+        ]
+        numbers = range(first, first + len(objects))
+        if not forms or not all(isinstance(form, int) and form in numbers for form in forms):
+            raise BadPdf("The PDF is damaged or too complex to be read.")
+        return cls(objects, tuple(forms))
+
+
+class ObjectList:
+    """A file in the making that is nothing but its objects, numbered from `first`."""
+
+    def __init__(self, first: int) -> None:
+        self._first = first
+        self._objects: list[CopiedObject] = []
+
+    def reserve(self) -> int:
+        self._objects.append(CopiedObject(b"null", None))
+        return self._first + len(self._objects) - 1
+
+    def put(self, number: int, body: bytes) -> int:
+        self._objects[number - self._first] = CopiedObject(body, None)
+        return number
+
+    def add_stream(self, data: bytes, entries: bytes = b"", *, is_final: bool = False) -> int:
+        assert is_final
+        self._objects.append(CopiedObject(entries, data))
+        return self._first + len(self._objects) - 1
+
+    def found(self) -> list[CopiedObject]:
+        return self._objects

@@ -1,0 +1,267 @@
+"""ICC profiles that pictures bring along: kept when they fit the picture and can be read."""
+
+import io
+import struct
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageCms
+
+from quillpost.rendering.images import jpeg, png
+from quillpost.rendering.images.jpeg import UPRIGHT, is_turned, write_orientation
+from quillpost.rendering.images.limits import (
+    FINEST_DPI,
+    JPEG,
+    LARGEST_SHEET_PIXELS,
+    LONGEST_SIDE,
+    MOST_BYTES,
+    MOST_PIXELS,
+    MOST_PROFILE_BYTES,
+    PNG,
+    BadImage,
+    kind_of,
+    megabytes,
+)
+from quillpost.rendering.images.models import PrintablePicture
+
+_HEADER_BYTES = 128
+_TAG_BYTES = 12
+_NEWEST_VERSION = 4
+_CLASSES = (b"scnr", b"mntr", b"prtr", b"spac")
+_SPACES = {1: b"GRAY", 3: b"RGB ", 4: b"CMYK"}
+
+
+def profile_fault(profile: bytes, components: int) -> str | None:
+    """Why a profile cannot go with a picture of so many components, or None: it can."""
+    if len(profile) > MOST_PROFILE_BYTES:
+        return f"it is larger than {megabytes(MOST_PROFILE_BYTES)}"
+    if len(profile) < _HEADER_BYTES + 4 or profile[36:40] != b"acsp" or not _tags_are_inside(profile):
+        return "it is damaged"
+    if profile[16:20] != _SPACES[components]:
+        return "it is meant for other colours"
+    if profile[8] > _NEWEST_VERSION or profile[12:16] not in _CLASSES:
+        return "it is of a kind that printers do not know"
+    try:
+        ImageCms.ImageCmsProfile(io.BytesIO(profile))
+    except (OSError, ImageCms.PyCMSError):
+        return "it is damaged"
+    return None
+
+
+def _tags_are_inside(profile: bytes) -> bool:
+    (size,) = struct.unpack_from(">I", profile, 0)
+    (count,) = struct.unpack_from(">I", profile, _HEADER_BYTES)
+    tags_end = _HEADER_BYTES + 4 + count * _TAG_BYTES
+    if size != len(profile) or tags_end > size:
+        return False
+    tags = struct.iter_unpack(">4sII", profile[_HEADER_BYTES + 4 : tags_end])
+    return all(offset + length <= size for _, offset, length in tags)
+
+
+_STRIP_PIXELS = 1_000_000
+_JPEG_QUALITY = 95
+_SRGB = ImageCms.createProfile("sRGB")
+
+# A file's gamma as PNG writes it, times 100,000. sRGB's own needs no change, nor one that is nonsense.
+_SCREEN_GAMMA = 45_455
+_GAMMA_TOLERANCE = 1_000
+_SENSIBLE_GAMMAS = range(10_000, 1_000_000)
+
+
+def printable_picture(data: bytes) -> PrintablePicture:
+    """The picture as a plain JPEG or PNG file, or BadImage with a sentence for its sender."""
+    if len(data) > MOST_BYTES:
+        raise BadImage(f"The image is larger than {megabytes(MOST_BYTES)}.")
+    if data.startswith(JPEG):
+        return _printable_jpeg(data)
+    if data.startswith(PNG):
+        return _printable_png(data)
+    if not data:
+        raise BadImage("The image is empty: there is not a single byte in it.")
+    raise BadImage(f"The image is neither a JPEG nor a PNG file: it is {kind_of(data)}.")
+
+
+def _printable_jpeg(data: bytes) -> PrintablePicture:
+    head = jpeg.read_jpeg_header(data)
+    _check_size(head.width, head.height)
+    jpeg.check_scans(data)
+    notes: tuple[str, ...] = ()
+    profile = head.profile
+    if profile is not None:
+        fault = profile_fault(profile, head.components)
+        if fault is not None:
+            data, profile, notes = jpeg.without_profile(data), None, (_dropped(fault),)
+    try:
+        with Image.open(io.BytesIO(data), formats=("JPEG",)) as image:
+            if image.size != (head.width, head.height):
+                raise ValueError("two headers that contradict each other")
+            if head.is_plain:
+                _read_through(image)
+            else:
+                data, converted = _rewritten_jpeg(image, head, profile)
+                notes += converted
+    # Pillow's readers raise whatever the damaged bytes lead them into.
+    except Exception as error:
+        raise BadImage("The JPEG file is damaged or incomplete.") from error
+    return PrintablePicture(data, "image/jpeg", *_upright(head.width, head.height, head.orientation), notes)
+
+
+def _read_through(image: Image.Image) -> None:
+    """Read a JPEG to its end for what is broken therein, at an eighth of its size to spare memory."""
+    image.draft(image.mode, (1, 1))
+    image.load()
+
+
+def _rewritten_jpeg(
+    image: Image.Image, head: jpeg.JpegHeader, profile: bytes | None
+) -> tuple[bytes, tuple[str, ...]]:
+    image.load()
+    notes: tuple[str, ...] = ()
+    keeps_profile = profile is not None and head.components == 3
+    if head.components == 4:
+        image, how = _rgb_of_cmyk(image, profile, is_inverted=head.adobe is not None)
+        notes = (f"The image was converted from CMYK to RGB {how}.",)
+    exif = b"" if head.orientation == UPRIGHT else b"Exif\0\0" + write_orientation(head.orientation)
+    file = io.BytesIO()
+    image.save(
+        file,
+        "JPEG",
+        quality=_JPEG_QUALITY,
+        subsampling=0,
+        exif=exif,
+        icc_profile=profile if keeps_profile else None,
+    )
+    return file.getvalue(), notes
+
+
+def _rgb_of_cmyk(image: Image.Image, profile: bytes | None, *, is_inverted: bool) -> tuple[Image.Image, str]:
+    """In RGB, strip by strip, and how that was done."""
+    transform = _to_srgb(profile)
+    rgb = Image.new("RGB", image.size)
+    for top, strip in _strips(image):
+        if not is_inverted:  # Pillow takes every file for one of Adobe's, where no ink is 255
+            strip = strip.point(lambda ink: 255 - ink)
+        converted = strip.convert("RGB") if transform is None else transform.apply(strip)
+        rgb.paste(converted, (0, top))
+    return rgb, "without a colour profile" if transform is None else "by its own colour profile"
+
+
+def _to_srgb(profile: bytes | None) -> ImageCms.ImageCmsTransform | None:
+    if profile is None:
+        return None
+    try:
+        return ImageCms.buildTransform(
+            ImageCms.ImageCmsProfile(io.BytesIO(profile)),
+            _SRGB,
+            "CMYK",
+            "RGB",
+            ImageCms.Intent.RELATIVE_COLORIMETRIC,
+            ImageCms.Flags.BLACKPOINTCOMPENSATION,
+        )
+    except (OSError, ImageCms.PyCMSError):
+        return None
+
+
+def _printable_png(data: bytes) -> PrintablePicture:
+    if len(data) >= 24 and data[12:16] == b"IHDR":
+        _check_size(*struct.unpack_from(">II", data, 16))
+    file = png.read_png(data)
+    head = file.header
+    _check_size(head.width, head.height)
+    notes: tuple[str, ...] = ()
+    if file.has(b"acTL"):
+        notes += ("The image is animated: its first picture is printed.",)
+    profile = file.profile()
+    fault = None if profile is None else profile_fault(profile, head.components)
+    keeps_profile = profile is not None and fault is None
+    if fault is not None:
+        notes += (_dropped(fault),)
+    gamma = None if file.has(b"sRGB") or keeps_profile else _odd_gamma(file)
+    is_exact = png.holds_just_its_pixels(file)
+    if file.is_plain and gamma is None and is_exact:
+        plain = file.only(png.PLAIN_CHUNKS if keeps_profile else png.PLAIN_CHUNKS - {b"iCCP"})
+    else:
+        plain = _rewritten_png(file, gamma, profile if keeps_profile else None)
+    return PrintablePicture(plain, "image/png", *_upright(head.width, head.height, file.orientation), notes)
+
+
+def _rewritten_png(file: png.PngFile, gamma: int | None, profile: bytes | None) -> bytes:
+    """Laid on white, 8 bits a sample; Pillow sees no more of the file than its pixels."""
+    head = file.header
+    try:
+        with Image.open(io.BytesIO(file.only(png.PIXEL_CHUNKS)), formats=("PNG",)) as image:
+            if image.size != (head.width, head.height):
+                raise ValueError("two headers that contradict each other")
+            image.load()
+            return png.write_png(
+                head.width,
+                head.height,
+                head.components,
+                (_samples(strip, head, gamma) for _, strip in _strips(image)),
+                orientation=file.orientation,
+                profile=profile,
+            )
+    except Exception as error:
+        raise BadImage("The PNG file is damaged or incomplete.") from error
+
+
+def _samples(strip: Image.Image, head: png.PngHeader, gamma: int | None) -> NDArray[np.uint8]:
+    flat = _on_white(strip).convert("L" if head.components == 1 else "RGB")
+    if gamma is not None:
+        exponent = _SCREEN_GAMMA / gamma
+        curve = [round(255 * (level / 255) ** exponent) for level in range(256)]
+        flat = flat.point(curve * len(flat.getbands()))
+    return np.asarray(flat).reshape(strip.height, strip.width * head.components)
+
+
+def _on_white(image: Image.Image) -> Image.Image:
+    clear = image.info.get("transparency")
+    if image.mode.startswith("I"):  # 16 bits a sample, which Pillow would clip instead of scale
+        samples = np.asarray(image)
+        eight = (samples.astype(np.uint32) >> 8).astype(np.uint8)
+        return Image.fromarray(eight if clear is None else np.where(samples == clear, np.uint8(255), eight))
+    if not image.has_transparency_data:
+        return image
+    if isinstance(clear, tuple) and max(clear) > 255:  # one clear colour of 16 bits, in 8 as the rest
+        image.info["transparency"] = tuple(sample >> 8 for sample in clear)
+    layer = image.convert("RGBA")
+    return Image.alpha_composite(Image.new("RGBA", layer.size, "white"), layer).convert("RGB")
+
+
+def _strips(image: Image.Image) -> Iterator[tuple[int, Image.Image]]:
+    """Slices of the whole width with their top, a few rows each to spare memory."""
+    rows = max(1, _STRIP_PIXELS // image.width)
+    for top in range(0, image.height, rows):
+        yield top, image.crop((0, top, image.width, min(top + rows, image.height)))
+
+
+def _odd_gamma(file: png.PngFile) -> int | None:
+    """The gamma that a viewer would correct, times 100,000, if it is not a screen's own."""
+    chunk = file.first(b"gAMA")
+    if chunk is None or len(chunk) != 4:
+        return None
+    (gamma,) = struct.unpack(">I", chunk)
+    is_odd = abs(gamma - _SCREEN_GAMMA) > _GAMMA_TOLERANCE and gamma in _SENSIBLE_GAMMAS
+    return gamma if is_odd else None
+
+
+def _check_size(width: int, height: int) -> None:
+    if not width or not height:
+        raise BadImage("The image has no pixels.")
+    if max(width, height) > LONGEST_SIDE:
+        raise BadImage(f"The image is too long: no side may have more than {LONGEST_SIDE} pixels.")
+    if width * height > MOST_PIXELS:
+        raise BadImage(
+            f"The image has {width} x {height} pixels; at most {MOST_PIXELS / 1_000_000:.1f} million are"
+            f" accepted. The largest sheet needs {LARGEST_SHEET_PIXELS[0]} x {LARGEST_SHEET_PIXELS[1]}"
+            f" at {FINEST_DPI} dpi: make it smaller."
+        )
+
+
+def _upright(width: int, height: int, orientation: int) -> tuple[int, int]:
+    return (height, width) if is_turned(orientation) else (width, height)
+
+
+def _dropped(fault: str) -> str:
+    return f"The image's colour profile was left out: {fault}."

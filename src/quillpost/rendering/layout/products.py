@@ -1,0 +1,150 @@
+"""What a piece is made of: printed sides, and where everything on each of them goes."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from quillpost.rendering.geometry import INCH, Box
+
+QR_QUIET = INCH / 6
+
+# In the lower right corner of what the post sees, room for a barcode and for nothing else.
+_BARCODE_ZONE_WIDTH, _BARCODE_ZONE_HEIGHT = INCH * 4.75, INCH * 5 / 8
+
+_PIXEL = 0.5  # of a press, and of previews down to 144 an inch
+
+# The faces of a card that is mailed without an envelope.
+_CARD_FACES = frozenset({"front", "back"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """One printed side of a sheet. Points, from the lower left of the trim; None is not there.
+
+    `art` says which picture lies under everything, "front" or "background", and `art_area`
+    where, with its bleed. In the `ink_free` zones there is no art, and nothing prints but the
+    addresses and the barcode. A message that does not fill its box lies in its `center`, or
+    begins at the `top`. On a `handwritten` side the addresses are in the hand. `panel`
+    is the part of a folded sheet that a preview shows; without one it shows the whole trim.
+    An envelope may have `windows`; `insert` is then the size of the folded sheet inside it.
+    """
+
+    name: str
+    trim: Box
+    bleed: float = 0.0
+    art: str | None = None
+    art_area: Box | None = None
+    message: Box | None = None
+    message_above_qr: Box | None = None
+    message_align: str = "center"
+    divider: Box | None = None
+    return_address: Box | None = None
+    indicia: Box | None = None
+    address: Box | None = None
+    barcode: Box | None = None
+    qr: Box | None = None
+    card: Box | None = None
+    opt_out: Box | None = None
+    ink_free: tuple[Box, ...] = ()
+    handwritten: bool = False
+    panel: Box | None = None
+    windows: tuple[Box, ...] = ()
+    insert: tuple[float, float] | None = None
+
+    @property
+    def bleed_box(self) -> Box:
+        return self.trim.grown(self.bleed)
+
+    @property
+    def is_cover(self) -> bool:
+        """Whether this is the front of a card, which without art gets one of ours."""
+        return self.art == "front" and self.message is None
+
+    @property
+    def faces_post(self) -> bool:
+        """Whether postal machines see this side: an envelope, or the face of a card with the address."""
+        return self.name == "envelope" or (self.address is not None and self.name in _CARD_FACES)
+
+    @property
+    def barcode_zone(self) -> Box | None:
+        """The barcode clear zone of a side that faces the post: nothing but the barcode prints in it."""
+        if not self.faces_post:
+            return None
+        right, bottom = self.trim.right, self.trim.bottom
+        return Box(right - _BARCODE_ZONE_WIDTH, bottom, _BARCODE_ZONE_WIDTH, _BARCODE_ZONE_HEIGHT)
+
+    @property
+    def art_holes(self) -> tuple[Box, ...]:
+        """Where art is left out: a pixel more than must be clear, as its edge may be half art.
+
+        A hole at the edge goes on through the bleed, as no cut is exact.
+        """
+        zones = (*self.ink_free, self.barcode_zone) if self.barcode_zone else self.ink_free
+        return tuple(self._through_the_bleed(zone.grown(_PIXEL)) for zone in zones)
+
+    def _through_the_bleed(self, zone: Box) -> Box:
+        trim, whole = self.trim, self.bleed_box
+        left = whole.left if zone.left <= trim.left else zone.left
+        bottom = whole.bottom if zone.bottom <= trim.bottom else zone.bottom
+        right = whole.right if zone.right >= trim.right else zone.right
+        top = whole.top if zone.top >= trim.top else zone.top
+        return Box(left, bottom, right - left, top - bottom)
+
+    @property
+    def is_personal(self) -> bool:
+        """Whether anything on this side differs from one recipient to the next."""
+        return any((self.message, self.address, self.barcode, self.qr, self.card, self.opt_out))
+
+    @property
+    def shown(self) -> Box:
+        """What a preview shows of this side."""
+        return self.panel or self.trim
+
+    def message_box(self, *, qr: bool) -> Box | None:
+        """Where the handwriting goes; it ends above the QR code on a piece that has one."""
+        return self.message_above_qr if qr and self.qr else self.message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """One kind of mail. `sides` are its printed sheets in order.
+
+    Letters have further sheets: `extra` for each additional page, and `address_sheet` before a
+    letter that is the sender's PDF alone, whose window would show no address. `previews` names
+    the side behind each preview. `product` is the kind of piece in the print file's document
+    parts, `stock` the paper on the print ticket.
+    """
+
+    name: str
+    title: str
+    product: str
+    stock: str
+    sides: tuple[Side, ...]
+    extra: Side | None = None
+    address_sheet: Side | None = None
+    envelope: Side | None = None
+    previews: Mapping[str, str]
+
+    def side(self, name: str) -> Side:
+        """The side of that name, among all that can be printed."""
+        return next(side for side in self.every_side() if side.name == name)
+
+    def every_side(self) -> Iterator[Side]:
+        yield from self.sides
+        yield from filter(None, (self.extra, self.address_sheet, self.envelope))
+
+    def art_areas(self, art: str) -> list[Box]:
+        """Where the picture of that name lies, "front" or "background"."""
+        return [side.art_area for side in self.sides if side.art == art and side.art_area]
+
+    @property
+    def message_side(self) -> Side:
+        """The side that the handwriting is on."""
+        return next(side for side in self.sides if side.message)
+
+
+def above_qr(message: Box, qr: Box) -> Box:
+    """What is left of the message's box over a QR code in its lower corner; all of it beside one."""
+    if not message.meets(qr.grown(QR_QUIET)):
+        return message
+    bottom = qr.top + QR_QUIET
+    return replace(message, bottom=bottom, height=message.top - bottom)

@@ -1,0 +1,253 @@
+"""The sRGB colour space as ICC profiles (version 4), written out from its definition."""
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from quillpost.rendering.pdf.objects import Objects, text_string
+
+_D50 = (0.9642, 1.0, 0.8249)
+# Linear sRGB to the profile connection space, adapted from D65 to D50, and back.
+_TO_PCS = (0.4360747, 0.3850649, 0.1430804, 0.2225045, 0.7168786, 0.0606169, 0.0139322, 0.0971045, 0.7141733)
+_FROM_PCS = (
+    3.1338561,
+    -1.6168667,
+    -0.4906146,
+    -0.9787684,
+    1.9161415,
+    0.0334540,
+    0.0719453,
+    -0.2289914,
+    1.4052427,
+)
+_D65_TO_D50 = (
+    1.0479298,
+    0.0229468,
+    -0.0501922,
+    0.0296278,
+    0.9904344,
+    -0.0170738,
+    -0.0092430,
+    0.0150552,
+    0.7518743,
+)
+# In a table of an ICC profile 1 stands for this much of X, Y or Z.
+_PCS_RANGE = 65535 / 32768
+# The black of the reference print that perceptual renderings go by, as part of its white.
+_PERCEPTUAL_BLACK = 0.0034731
+
+_NAME = "sRGB IEC61966-2.1"
+_RIGHTS = "No copyright, use freely"
+_CHANNELS = 3
+
+
+def display_profile() -> bytes:
+    """sRGB as the colour space of content."""
+    curve = _expanding_curve()
+    tags = _common_tags()
+    for place, channel in enumerate((b"r", b"g", b"b")):
+        tags[channel + b"XYZ"] = _xyz(_TO_PCS[place::_CHANNELS])
+        tags[channel + b"TRC"] = curve
+    return _profile(b"mntr", tags)
+
+
+def output_profile() -> bytes:
+    """sRGB as the output of a press: an output intent must be a profile of that class."""
+    tags = _common_tags()
+    for rendering, black in ((b"0", _PERCEPTUAL_BLACK), (b"1", 0.0), (b"2", _PERCEPTUAL_BLACK)):
+        tags[b"A2B" + rendering] = _to_pcs(black)
+        tags[b"B2A" + rendering] = _from_pcs(black)
+    tags[b"gamt"] = _whole_gamut()
+    return _profile(b"prtr", tags)
+
+
+def _profile(device_class: bytes, tags: dict[bytes, bytes]) -> bytes:
+    """Header, tag table and tags; tags of the same content share their place."""
+    body, places = b"", dict[bytes, int]()
+    start = 128 + 4 + 12 * len(tags)
+    for data in tags.values():
+        if data not in places:
+            places[data] = start + len(body)
+            body += data + bytes(-len(data) % 4)
+    table = b"".join(struct.pack(">4sII", tag, places[data], len(data)) for tag, data in tags.items())
+    size = start + len(body)
+    header = struct.pack(">I4sI4s4s4s", size, b"", 0x04200000, device_class, b"RGB ", b"XYZ ")
+    # The moment is that of the standard: a profile has to carry one.
+    header += struct.pack(">6H4s", 1999, 10, 18, 0, 0, 0, b"acsp") + bytes(28) + _fixed(_D50)
+    return header + bytes(128 - len(header)) + struct.pack(">I", len(tags)) + table + body
+
+
+def _common_tags() -> dict[bytes, bytes]:
+    return {
+        b"desc": _text(_NAME),
+        b"cprt": _text(_RIGHTS),
+        b"wtpt": _xyz(_D50),
+        b"chad": b"sf32" + bytes(4) + _fixed(_D65_TO_D50),
+    }
+
+
+def _fixed(values: Sequence[float]) -> bytes:
+    return struct.pack(f">{len(values)}i", *(round(value * 65536) for value in values))
+
+
+def _xyz(values: Sequence[float]) -> bytes:
+    return b"XYZ " + bytes(4) + _fixed(values)
+
+
+def _text(text: str) -> bytes:
+    encoded = text.encode("utf-16-be")
+    return struct.pack(">4s4xII4sII", b"mluc", 1, 12, b"enUS", len(encoded), 28) + encoded
+
+
+def _expanding_curve() -> bytes:
+    """From a colour value to light."""
+    return struct.pack(">4s4xH2x", b"para", 3) + _fixed((2.4, 1 / 1.055, 0.055 / 1.055, 1 / 12.92, 0.04045))
+
+
+def _compressing_curve() -> bytes:
+    """From light to a colour value."""
+    parameters = (1 / 2.4, 1.055**2.4, 0, 12.92, 0.0031308, -0.055, 0)
+    return struct.pack(">4s4xH2x", b"para", 4) + _fixed(parameters)
+
+
+def _identity_curve() -> bytes:
+    return struct.pack(">4s4xI", b"curv", 0)
+
+
+def _to_pcs(black: float) -> bytes:
+    """Colour values to the connection space, where black is that part of white."""
+    matrix = [value * (1 - black) / _PCS_RANGE for value in _TO_PCS]
+    offsets = [value * black / _PCS_RANGE for value in _D50]
+    return _transform(b"mAB ", matrix, offsets, _expanding_curve())
+
+
+def _from_pcs(black: float) -> bytes:
+    matrix = [value / (1 - black) * _PCS_RANGE for value in _FROM_PCS]
+    offsets = [-black / (1 - black)] * _CHANNELS
+    return _transform(b"mBA ", matrix, offsets, _compressing_curve())
+
+
+def _transform(kind: bytes, matrix: Sequence[float], offsets: Sequence[float], device_curve: bytes) -> bytes:
+    """Curves on the device's side, a matrix, and nothing on the side of the connection space."""
+    first = 32
+    outer = _identity_curve() * _CHANNELS
+    matrix_at = first + len(outer)
+    rows = _fixed(matrix) + _fixed(offsets)
+    curves_at = matrix_at + len(rows)
+    head = struct.pack(">4s4xBB2x5I", kind, _CHANNELS, _CHANNELS, first, matrix_at, curves_at, 0, 0)
+    return head + outer + rows + device_curve * _CHANNELS
+
+
+def _whole_gamut() -> bytes:
+    """Every colour counts as printable: colours are fitted into the gamut by who rasterises."""
+    first = 32
+    outer = _identity_curve() * _CHANNELS
+    table_at = first + len(outer)
+    table = bytes([2] * _CHANNELS + [0] * 13) + struct.pack(">B3x", 1) + bytes(2**_CHANNELS)
+    inner_at = table_at + len(table)
+    head = struct.pack(">4s4xBB2x5I", b"mBA ", _CHANNELS, 1, first, 0, 0, table_at, inner_at)
+    return head + outer + table + _identity_curve()
+
+
+_HEADER = 128
+_LEAST = _HEADER + 4
+_PRINTER = b"prtr"
+_COMPONENTS = {b"GRAY": 1, b"RGB ": 3, b"CMYK": 4}
+_CONNECTION_SPACES = (b"XYZ ", b"Lab ")
+_RGB = 3
+
+
+@dataclass(frozen=True, slots=True)
+class OutputIntent:
+    """A printing condition: its profile, that profile's colour components, and its name."""
+
+    profile: bytes
+    components: int
+    condition: str
+
+
+SRGB = OutputIntent(output_profile(), _RGB, "sRGB IEC61966-2.1")
+
+
+def read_profile(data: bytes) -> OutputIntent:
+    """An operator's ICC file as an intent; ValueError says why a file is not one."""
+    if len(data) < _LEAST or data[36:40] != b"acsp":
+        raise ValueError("This is not an ICC profile.")
+    size = int.from_bytes(data[:4], "big")
+    if not _LEAST <= size <= len(data):
+        raise ValueError(f"The ICC profile is cut off: it has {len(data)} bytes and should have {size}.")
+    device_class, space, connection = data[12:16], data[16:20], data[20:24]
+    if device_class != _PRINTER:
+        raise ValueError(
+            f"The ICC profile is of class {_shown(device_class)}; PDF/X-4 needs a printer's (prtr)."
+        )
+    if space not in _COMPONENTS:
+        raise ValueError(f"The ICC profile's colours are {_shown(space)}; they must be RGB, CMYK or GRAY.")
+    if connection not in _CONNECTION_SPACES:
+        raise ValueError(f"The ICC profile connects to {_shown(connection)}; it must connect to XYZ or Lab.")
+    tags = dict(_tags_of(data[:size]))
+    if b"desc" not in tags:
+        raise ValueError("The ICC profile has no description.")
+    name = _description(tags[b"desc"]) or "Custom"
+    return OutputIntent(data[:size], _COMPONENTS[space], name)
+
+
+def output_intent(pdf: Objects, intent: OutputIntent) -> bytes:
+    """The dictionary for the catalog's list of intents."""
+    condition = text_string(intent.condition)
+    return (
+        b"<</Type/OutputIntent/S/GTS_PDFX/OutputConditionIdentifier%b/Info%b/DestOutputProfile %d 0 R>>"
+        % (condition, condition, _add_profile(pdf, intent.profile, intent.components))
+    )
+
+
+def default_spaces(pdf: Objects, intent: OutputIntent) -> bytes:
+    """What the colour spaces of pages and forms have to hold to keep our RGB colours legal and exact.
+
+    Nothing for an RGB intent: there, RGB is the press's own.
+    """
+    if intent.components == _RGB:
+        return b""
+    return b"/DefaultRGB%b" % icc_space(pdf, _srgb(), _RGB)
+
+
+def icc_space(pdf: Objects, profile: bytes, components: int) -> bytes:
+    """A colour space by its profile, which the file holds once."""
+    return b"[/ICCBased %d 0 R]" % _add_profile(pdf, profile, components)
+
+
+@cache
+def _srgb() -> bytes:
+    return display_profile()
+
+
+def _add_profile(pdf: Objects, profile: bytes, components: int) -> int:
+    return pdf.add_shared_stream(profile, b"/N %d" % components)
+
+
+def _shown(signature: bytes) -> str:
+    return signature.decode("ascii", "replace").strip() or "unknown"
+
+
+def _tags_of(profile: bytes) -> Iterator[tuple[bytes, bytes]]:
+    (count,) = struct.unpack_from(">I", profile, _HEADER)
+    if _LEAST + 12 * count > len(profile):
+        raise ValueError("The ICC profile is damaged: its list of tags runs past its end.")
+    for tag, offset, size in struct.iter_unpack(">4sII", profile[_LEAST : _LEAST + 12 * count]):
+        if offset + size > len(profile):
+            raise ValueError(f"The ICC profile is damaged: its tag {_shown(tag)} runs past its end.")
+        yield tag, profile[offset : offset + size]
+
+
+def _description(tag: bytes) -> str:
+    """The profile's name, from either form that the standard has had."""
+    if tag[:4] == b"desc" and len(tag) >= 12:
+        length = int.from_bytes(tag[8:12], "big")
+        text = tag[12 : 12 + length].split(b"\0")[0].decode("latin-1")
+    elif tag[:4] == b"mluc" and len(tag) >= 28:
+        length, offset = struct.unpack_from(">II", tag, 20)
+        text = tag[offset : offset + length].decode("utf-16-be", "ignore")
+    else:
+        text = ""
+    return "".join(letter for letter in text if letter.isprintable()).strip()

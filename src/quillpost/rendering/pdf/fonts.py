@@ -1,0 +1,204 @@
+"""What each glyph of a face reads as, ligatures and alternates included."""
+
+import hashlib
+import io
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+from fontTools import agl
+from fontTools.ttLib import TTFont
+
+from quillpost.rendering.handwriting.faces import REACH, Prepared
+from quillpost.rendering.handwriting.truetype import thinned
+from quillpost.rendering.pdf.writer import PdfFile
+
+_SINGLE, _ALTERNATE, _LIGATURE, _EXTENSION, _REVERSE = 1, 3, 4, 7, 8
+
+
+@lru_cache(maxsize=64)
+def readings(prepared: Prepared) -> dict[int, str]:
+    """Base glyph to letter, for glyphs that a letter stands for by itself.
+
+    Of several letters with one shape the first code point is meant.
+    """
+    found: dict[int, str] = {}
+    for letter in sorted(prepared.letters):
+        found.setdefault(prepared.letters[letter], letter)
+    return found
+
+
+@lru_cache(maxsize=32)
+def shaped_readings(prepared: Prepared) -> dict[int, str]:
+    """The same, and what shaping makes of letters: a ligature reads as the letters that it joins."""
+    font = TTFont(io.BytesIO(prepared.source), lazy=True)
+    known = {font.getGlyphName(prepared.source_numbers[b]): text for b, text in readings(prepared).items()}
+    rules = list(_rules(font)) if "GSUB" in font else []
+    grown = True
+    while grown:
+        before = len(known)
+        for result, parts in rules:
+            if result not in known and all(part in known for part in parts):
+                known[result] = "".join(known[part] for part in parts)
+        grown = len(known) > before
+    names = map(font.getGlyphName, prepared.source_numbers)
+    # Marks that only ever come with a letter have no code, but they have telling names.
+    texts = (known.get(name) or agl.toUnicode(name) for name in names)
+    return {base: text for base, text in enumerate(texts) if text}
+
+
+def _rules(font: TTFont) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Every substitution as its result and what it replaces, whatever its context."""
+    lookups = font["GSUB"].table.LookupList
+    for lookup in lookups.Lookup if lookups else ():
+        for table in lookup.SubTable:
+            if lookup.LookupType == _EXTENSION:
+                yield from _substitutions(table.ExtensionLookupType, table.ExtSubTable)
+            else:
+                yield from _substitutions(lookup.LookupType, table)
+
+
+def _substitutions(kind: int, table: Any) -> Iterator[tuple[str, tuple[str, ...]]]:
+    if kind == _SINGLE:
+        for replaced, result in table.mapping.items():
+            yield result, (replaced,)
+    elif kind == _ALTERNATE:
+        for replaced, results in table.alternates.items():
+            for result in results:
+                yield result, (replaced,)
+    elif kind == _LIGATURE:
+        for first, ligatures in table.ligatures.items():
+            for ligature in ligatures:
+                yield ligature.LigGlyph, (first, *ligature.Component)
+    elif kind == _REVERSE:
+        for replaced, result in zip(table.Coverage.glyphs, table.Substitute, strict=True):
+            yield result, (replaced,)
+
+
+_MAPPINGS_A_BLOCK = 100
+
+_CMAP_HEAD = (
+    b"/CIDInit/ProcSet findresource begin 12 dict begin begincmap"
+    b"/CMapName/Quillpost def/CMapType 2 def"
+    b" 1 begincodespacerange<0000><FFFF>endcodespacerange\n"
+)
+_CMAP_TAIL = b"endcmap CMapName currentdict/CMap defineresource pop end end"
+
+
+def embed(
+    pdf: PdfFile,
+    prepared: Prepared,
+    used: Collection[int] | None = None,
+    *,
+    number: int | None = None,
+    is_only_drawn: bool = False,
+) -> int:
+    """The number of a font object; a text's codes are glyph numbers of the face's `program`.
+
+    Only the `used` glyph numbers are drawn, measured and readable; None keeps all of them. What is used
+    is known when all pages are: `number`, reserved before, lets pages name the font until then.
+    In a file that is drawn at once and thrown away nothing is made small, and nothing can be read back.
+    """
+    numbers = sorted(used) if used is not None else range(1, _count(prepared) + 1)
+    shapes = prepared.takes + 1
+    widths = {n: prepared.advances[(n - 1) // shapes] for n in numbers if n}
+    program = thinned(prepared.program, numbers)
+    length = b"/Length1 %d" % len(program)
+    if is_only_drawn:
+        name, file, to_unicode = prepared.name.encode(), pdf.add_stream(program, length, is_final=True), b""
+    else:
+        name = subset_tag(program) + b"+" + prepared.name.encode()
+        file = pdf.add_stream(program, length)
+        to_unicode = b"/ToUnicode %d 0 R" % pdf.add_stream(unicode_map(_texts(prepared, numbers)))
+    return _put_font(
+        pdf,
+        pdf.reserve() if number is None else number,
+        name,
+        file,
+        to_unicode,
+        _width_array(widths),
+        _metrics(prepared),
+    )
+
+
+def subset_tag(program: bytes) -> bytes:
+    """Six capitals that tell this part of a face from its other parts."""
+    digest = hashlib.sha256(program).digest()
+    return bytes(ord("A") + byte % 26 for byte in digest[:6])
+
+
+def unicode_map(texts: Mapping[int, str]) -> bytes:
+    """A ToUnicode map from two-byte codes to the text that each stands for."""
+    rows = [
+        b"<%04X><%b>" % (code, text.encode("utf-16-be").hex().encode())
+        for code, text in sorted(texts.items())
+    ]
+    blocks = [rows[at : at + _MAPPINGS_A_BLOCK] for at in range(0, len(rows), _MAPPINGS_A_BLOCK)]
+    body = b"".join(
+        [b"%d beginbfchar\n%b\nendbfchar\n" % (len(block), b"\n".join(block)) for block in blocks]
+    )
+    return _CMAP_HEAD + body + _CMAP_TAIL
+
+
+def _count(prepared: Prepared) -> int:
+    return len(prepared.advances) * (prepared.takes + 1)
+
+
+def _texts(prepared: Prepared, numbers: Iterable[int]) -> dict[int, str]:
+    """Every take reads as its letter. The face's substitutions are looked at only where they matter."""
+    shapes = prepared.takes + 1
+    bases = {n: (n - 1) // shapes for n in numbers if n}
+    known = readings(prepared)
+    if not known.keys() >= set(bases.values()):
+        known = shaped_readings(prepared)
+    return {n: known[base] for n, base in bases.items() if base in known}
+
+
+def _width_array(widths: Mapping[int, int]) -> bytes:
+    """Runs of numbers that follow on each other share one list."""
+    parts: list[bytes] = []
+    last = -1
+    for number, width in sorted(widths.items()):
+        if number != last + 1:
+            parts.append(b"%b%d[" % (b"]" if parts else b"", number))
+        else:
+            parts.append(b" ")
+        parts.append(b"%d" % width)
+        last = number
+    return b"".join(parts) + (b"]" if parts else b"")
+
+
+@lru_cache(maxsize=64)
+def _metrics(prepared: Prepared) -> tuple[tuple[int, int, int, int], int]:
+    """The box that holds all ink, and the height of the capitals."""
+    reach = REACH if prepared.takes else 0
+    lefts, bottoms, rights, tops = zip(*prepared.boxes, strict=True)
+    box = (min(lefts) - reach, min(bottoms) - reach, max(rights) + reach, max(tops) + reach)
+    return box, prepared.cap_height
+
+
+def _put_font(
+    pdf: PdfFile,
+    number: int,
+    name: bytes,
+    file: int,
+    to_unicode: bytes,
+    widths: bytes,
+    metrics: tuple[tuple[int, int, int, int], int],
+) -> int:
+    box, cap_height = metrics
+    descriptor = pdf.add(
+        b"<</Type/FontDescriptor/FontName/%b/Flags 4/FontBBox[%d %d %d %d]/ItalicAngle 0"
+        b"/Ascent %d/Descent %d/CapHeight %d/StemV 60/FontFile2 %d 0 R>>"
+        % (name, *box, box[3], box[1], cap_height, file)
+    )
+    descendant = pdf.add(
+        b"<</Type/Font/Subtype/CIDFontType2/BaseFont/%b"
+        b"/CIDSystemInfo<</Registry(Adobe)/Ordering(Identity)/Supplement 0>>"
+        b"/FontDescriptor %d 0 R/DW 0/W[%b]/CIDToGIDMap/Identity>>" % (name, descriptor, widths)
+    )
+    return pdf.put(
+        number,
+        b"<</Type/Font/Subtype/Type0/BaseFont/%b/Encoding/Identity-H"
+        b"/DescendantFonts[%d 0 R]%b>>" % (name, descendant, to_unicode),
+    )

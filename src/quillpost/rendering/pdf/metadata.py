@@ -1,0 +1,147 @@
+"""What a file for the press says of itself: the information dictionary and the XMP packet."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from uuid import UUID
+from xml.sax.saxutils import escape
+
+from quillpost.rendering.pdf.color import SRGB, OutputIntent
+from quillpost.rendering.pdf.objects import Objects, text_string
+
+_MAKER = "Quillpost"
+
+# The names of the namespaces are fixed by the standards; nothing is fetched from there.
+_PACKET = """<?xpacket begin="\ufeff" id="W5M0MpCehiHzreSzNTczkc9d"?>
+<x:xmpmeta xmlns:x="adobe:ns:meta/">
+<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#">
+<rdf:Description rdf:about=""
+ xmlns:dc="http://purl.org/dc/elements/1.1/"
+ xmlns:xmp="http://ns.adobe.com/xap/1.0/"
+ xmlns:xmpMM="http://ns.adobe.com/xap/1.0/mm/"
+ xmlns:pdf="http://ns.adobe.com/pdf/1.3/"
+ xmlns:pdfxid="http://www.npes.org/pdfx/ns/id/"
+ xmlns:pdfvtid="http://www.npes.org/pdfvt/ns/id/">
+<dc:format>application/pdf</dc:format>
+<dc:title><rdf:Alt><rdf:li xml:lang="x-default">{title}</rdf:li></rdf:Alt></dc:title>
+<xmp:CreateDate>{date}</xmp:CreateDate>
+<xmp:ModifyDate>{date}</xmp:ModifyDate>
+<xmp:MetadataDate>{date}</xmp:MetadataDate>
+<xmp:CreatorTool>{maker}</xmp:CreatorTool>
+<xmpMM:DocumentID>uuid:{identity}</xmpMM:DocumentID>
+<xmpMM:VersionID>1</xmpMM:VersionID>
+<xmpMM:RenditionClass>default</xmpMM:RenditionClass>
+<pdf:Producer>{maker}</pdf:Producer>
+<pdf:Trapped>False</pdf:Trapped>
+<pdfxid:GTS_PDFXVersion>PDF/X-4</pdfxid:GTS_PDFXVersion>
+<pdfvtid:GTS_PDFVTVersion>PDF/VT-1</pdfvtid:GTS_PDFVTVersion>
+<pdfvtid:GTS_PDFVTModDate>{date}</pdfvtid:GTS_PDFVTModDate>
+</rdf:Description>
+</rdf:RDF>
+</x:xmpmeta>
+<?xpacket end="r"?>"""
+
+
+@dataclass(frozen=True, slots=True)
+class Press:
+    """What a file for the press has to know: its title, its moment and the colours it is made for.
+
+    `made_at` knows its time zone; it is written in UTC.
+    """
+
+    title: str
+    made_at: datetime
+    intent: OutputIntent = SRGB
+
+    def __post_init__(self) -> None:
+        if self.made_at.tzinfo is None:
+            raise ValueError("the moment a file was made needs a time zone")
+        if not self.title.strip():
+            raise ValueError("a file for the press needs a title")
+
+
+def information(press: Press) -> bytes:
+    """The information dictionary; it agrees with the XMP packet."""
+    date = press.made_at.astimezone(UTC).strftime("D:%Y%m%d%H%M%SZ").encode()
+    maker = text_string(_MAKER)
+    return (
+        b"<</Title%b/Creator%b/Producer%b/CreationDate(%b)/ModDate(%b)"
+        b"/Trapped/False/GTS_PDFXVersion(PDF/X-4)>>"
+        % (text_string(_printable(press.title)), maker, maker, date, date)
+    )
+
+
+def xmp_packet(press: Press, digest: bytes) -> bytes:
+    """The packet; the file's identity is made of its content's `digest`, 16 bytes."""
+    return _PACKET.format(
+        title=escape(_printable(press.title)),
+        date=press.made_at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        maker=_MAKER,
+        identity=UUID(bytes=digest, version=5),
+    ).encode()
+
+
+def _printable(title: str) -> str:
+    """Without what XML cannot hold and what readers would trim."""
+    return "".join(letter if letter.isprintable() else " " for letter in title).strip()
+
+
+_PARTS_A_NODE = 100
+# The root and its groups are above the recipients.
+_RECORD_LEVEL = 2
+
+
+class PartTree:
+    """One part a recipient, a hundred recipients a group, the groups under one root."""
+
+    def __init__(self, pdf: Objects) -> None:
+        self._pdf = pdf
+        self._root = pdf.reserve()
+        self._top = pdf.reserve()
+        self._groups: list[int] = []
+        self._parts: list[int] = []
+        self._name = b"", b""
+        self._pages: list[int] = []
+
+    def begin(self, piece: bytes, product: bytes) -> None:
+        self._close()
+        if len(self._parts) % _PARTS_A_NODE == 0:
+            self._groups.append(self._pdf.reserve())
+        self._parts.append(self._pdf.reserve())
+        self._name = piece, product
+
+    def take(self, page: int) -> bytes:
+        """The entry that ties this page to the part at hand."""
+        if not self._parts:
+            raise ValueError("a page of a file for the press belongs to a part: begin one first")
+        self._pages.append(page)
+        return b"/DPart %d 0 R" % self._parts[-1]
+
+    def finish(self) -> int:
+        """The number of the whole tree."""
+        self._close()
+        for index, group in enumerate(self._groups):
+            parts = self._parts[index * _PARTS_A_NODE : (index + 1) * _PARTS_A_NODE]
+            self._put_node(group, self._top, parts)
+        self._put_node(self._top, self._root, self._groups)
+        return self._pdf.put(
+            self._root,
+            b"<</Type/DPartRoot/DPartRootNode %d 0 R/RecordLevel %d/NodeNameList[/Batch/Group/Piece]>>"
+            % (self._top, _RECORD_LEVEL),
+        )
+
+    def _close(self) -> None:
+        if not self._parts:
+            return
+        if not self._pages:
+            raise ValueError("a part without pages")
+        self._pdf.put(
+            self._parts[-1],
+            b"<</Type/DPart/Parent %d 0 R/Start %d 0 R/End %d 0 R/DPM<</CIP4_Root<<"
+            b"/CIP4_Recipient<</CIP4_UniqueID(%b)>>/CIP4_Intent<</CIP4_ProductType%b>>>>>>>>"
+            % (self._groups[-1], self._pages[0], self._pages[-1], *self._name),
+        )
+        self._pages = []
+
+    def _put_node(self, number: int, parent: int, parts: list[int]) -> None:
+        below = b" ".join([b"%d 0 R" % part for part in parts])
+        self._pdf.put(number, b"<</Type/DPart/Parent %d 0 R/DParts[[%b]]>>" % (parent, below))

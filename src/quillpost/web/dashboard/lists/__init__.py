@@ -1,0 +1,6 @@
+"""Mailing lists, the people on them, and whom nothing is sent to."""
+
+from quillpost.web.dashboard.lists import imports, pages, radius, recipients, settings
+
+# A list's own pages last: the others' paths would be taken for a list's number.
+ROUTERS = (radius.router, imports.router, recipients.router, settings.router, pages.router)

@@ -1,0 +1,5 @@
+"""Orders and their pieces: all that was sent, where it is, and what can still be done about it."""
+
+from quillpost.web.dashboard.orders import actions, items, maps, pages, previews
+
+ROUTERS = (pages.router, previews.router, maps.router, actions.router, items.router)

@@ -1,0 +1,1 @@
+"""The OAuth authorization server."""

@@ -1,0 +1,1 @@
+"""Open without a login: QR redirects, gift cards, opt-outs, signed files, inbound webhooks, health."""
