@@ -132,7 +132,9 @@ def test_only_whoever_was_invited_accepts(
     assert accept(parts, token, "mallory@example.com") is None
     assert found(parts, token) is not None
     assert both_at_once(lambda: accept(parts, token, LEE)).count(None) == 1
-    assert acts_of(parts, account.id) == ["person.invited", "person.joined"]
+    # The slower of the two may sign in when the other has joined already: then this account sees that too.
+    acts = [act for act in acts_of(parts, account.id) if act != "sign_in"]
+    assert acts == ["person.invited", "person.joined"]
     assert accept(parts, token, LEE) is None
 
 
