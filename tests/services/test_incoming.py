@@ -43,6 +43,7 @@ ROW = st.builds(
 )
 ROWS = st.lists(ROW, min_size=1, max_size=7)
 A, B = ({"email": f"{name}@example.com"} for name in "ab")
+UNIT = {"address2": "4"}
 DOOR, FAR = {"street": "12 Main St", "zip": "78701"}, {"street": "9 Elm St", "zip": "89501"}
 
 
@@ -94,9 +95,12 @@ def without_ids(people: list[dict[str, Any]], emails: Collection[str]) -> list[t
 
 
 def differ(alone: str, with_others: str) -> bool:
-    """Whether only the one was refused; a row that is refused alone is refused with the others too."""
+    """Whether only the one found nobody, so somebody was added, or several.
+
+    A row that is refused alone is refused with the others too.
+    """
     assert alone != "refused" or with_others == "refused"
-    return alone != "refused" and with_others == "refused"
+    return alone != with_others and (alone == "added" or with_others == "refused")
 
 
 def contradict(rows: Sequence[Any]) -> bool:
@@ -130,6 +134,7 @@ def contradict(rows: Sequence[Any]) -> bool:
     ],
     bars=False,
 )
+@example(rows=[DOOR | UNIT, A, A | DOOR | UNIT, A | {"street": "12 Main St"}], bars=False)
 @example(rows=[A | {"first_name": "Sho"}, A | {"name": "Jane"} | DOOR], bars=False)
 def test_a_repeat_changes_nothing_and_nobody_is_doubled(
     parts: Parts, owner: Caller, rows: list[dict[str, str]], bars: bool
@@ -146,7 +151,8 @@ def test_a_repeat_changes_nothing_and_nobody_is_doubled(
     assert [row for row in early if "street" in row or bars] == []
     apart = {row["email"].lower() for row in early}
     assert without_ids(on(parts, other), apart) == without_ids(once, apart)
-    assert len(on(parts, other)) == len(once)
+    # Somebody added early may be half of one who came later: a call that knows both adds one.
+    assert len(on(parts, other)) == len(once) or (early and len(on(parts, other)) > len(once))
     emails = [one["email_key"] for one in once if one["address_key"] is None]
     assert len(emails) == len(set(emails))
     keys = [one["address_key"] for one in once if one["address_key"] is not None]

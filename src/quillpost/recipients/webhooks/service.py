@@ -142,17 +142,25 @@ def _settled(
     another came with that e-mail would be refused if the call were made again, so it is refused at once.
     """
     there = _Entries(into, known)
-    outcomes = [one if isinstance(one, Refusal) else there.take(*one) for one in judged]
+    outcomes = there.take_all(judged)
     shared = {
         email
         for one, outcome in zip(judged, outcomes, strict=True)
         if not isinstance(one, Refusal) and not isinstance(outcome, Refusal) and one[1].address_key is None
         if there.is_shared(email := _email_key(one[1]))
     }
-    if shared:
-        there = _Entries(into, known, shared)
-        outcomes = [one if isinstance(one, Refusal) else there.take(*one) for one in judged]
-    return there, outcomes
+    if not shared:
+        return there, outcomes
+    there = _Entries(into, known, shared)
+    outcomes = there.take_all(judged)
+    if all(map(there.is_shared, shared)):
+        return there, outcomes
+    # Those who seemed to be several are one, without the rows refused: the rows mean that one.
+    there.shared = set(filter(there.is_shared, shared))
+    again = there.take_all(judged)
+    return there, [
+        later if isinstance(one, Refusal) else one for one, later in zip(outcomes, again, strict=True)
+    ]
 
 
 def _in_the_end(result: Result, entry: Entry) -> Outcome:
@@ -215,7 +223,7 @@ class _Entries:
     def __init__(self, into: MailingList, known: Iterable[Recipient], shared: Container[str] = ()) -> None:
         """Of e-mails that are `shared` it is known beforehand that several will have them."""
         self._into = into
-        self._shared = shared
+        self.shared = shared
         self.all: list[Entry] = []
         self._by_key: dict[tuple[str, str], dict[int, Entry]] = defaultdict(dict)
         self._by_email: dict[str, _Namesakes] = defaultdict(_Namesakes)
@@ -228,6 +236,9 @@ class _Entries:
         """Whether an e-mail alone says too little; on a suppression list it is an entry of its own."""
         known = self._by_email[email]
         return len(known.addressed) > 1 and not known.unaddressed and not self._into.is_suppression_list
+
+    def take_all(self, judged: Sequence[Judged]) -> list[Outcome | Refusal]:
+        return [one if isinstance(one, Refusal) else self.take(*one) for one in judged]
 
     def take(self, said: Said, person: Person) -> Outcome | Refusal:
         entry = self._meant(person)
@@ -261,7 +272,7 @@ class _Entries:
         unaddressed = next(iter(same_email.unaddressed.values()), None)
         if self._into.is_suppression_list:
             return unaddressed if person.address_key is None else None
-        if person.address_key is None and (email in self._shared or self.is_shared(email)):
+        if person.address_key is None and (email in self.shared or self.is_shared(email)):
             return Refusal(SEVERAL)
         if unaddressed is not None:
             return unaddressed
