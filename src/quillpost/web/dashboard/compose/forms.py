@@ -1,4 +1,4 @@
-"""How a piece looks, as the composer's form says it: from its fields to those of the API's body."""
+"""The composer's form: from its fields to the body that the API takes."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""What the composer's page shows beneath the look of the piece: whom it goes to, what it costs, and when."""
+"""The composer: one page with one form, and beside it the picture of what would be sent."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -28,8 +28,8 @@ from quillpost.web.api.dependencies import id_in_path
 from quillpost.web.dashboard.compose import forms, recipients
 from quillpost.web.dashboard.compose.estimates import price_of
 from quillpost.web.dashboard.compose.forms import CHOICES, FORM_FIELDS
+from quillpost.web.dashboard.compose.fragments import around_of
 from quillpost.web.dashboard.compose.previews import Preview, previewed
-from quillpost.web.dashboard.compose.recipients import around_of
 from quillpost.web.dashboard.forms import Filled, show_form, typed_zone
 from quillpost.web.dashboard.labels import INKS, OWN, SIZES, TYPE_NAMES, ink_typed
 from quillpost.web.dashboard.previews import in_turn

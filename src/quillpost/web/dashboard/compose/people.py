@@ -1,4 +1,4 @@
-"""People as somebody pastes them: rows of a table, or addresses as one writes them on an envelope.
+"""People as somebody pastes them, and the map of a radius search.
 
 Tables are read as files of an import are. Nothing is examined here: whoever sends examines everybody.
 """

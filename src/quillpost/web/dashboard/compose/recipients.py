@@ -6,31 +6,22 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import sqlalchemy as sa
-from fastapi import APIRouter, Request, Response
-from pydantic import ValidationError
 
 from quillpost.accounts.billing.rules import LEAD_CENTS
 from quillpost.accounts.models import Caller
 from quillpost.accounts.service import tenant
-from quillpost.accounts.users.sessions import SignedIn
 from quillpost.app.container import Parts
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.base import mailing_lists
-from quillpost.core.errors import Invalid, Refused
+from quillpost.core.errors import Invalid
 from quillpost.core.paging import PageRequest
 from quillpost.recipients.leads.rules import ALL, HOMES, NEW_BUSINESS, ONLY_BUSINESSES
 from quillpost.recipients.lists.queries import MailingList, known_lists
 from quillpost.recipients.queries import list_recipients
 from quillpost.recipients.rules import examine, written
 from quillpost.web.api.bodies import LARGEST_ID, whole_number
-from quillpost.web.api.errors import invalid_of
-from quillpost.web.api.radius.endpoints import found_by
-from quillpost.web.api.radius.schemas import RadiusCall
-from quillpost.web.dashboard.compose.people import Map, Pasted, map_of, read_people, told
-from quillpost.web.dashboard.forms import Filled
-from quillpost.web.forms import LARGEST_PASTED, Form, PostedLargeForm
-from quillpost.web.rendering import plainly, show
-from quillpost.web.sessions import OurParts, Reader
+from quillpost.web.dashboard.compose.people import Pasted, read_people, told
+from quillpost.web.forms import LARGEST_PASTED, Form
 
 PERSON, PEOPLE, LISTS, RADIUS = WAYS = ("person", "people", "lists", "radius")
 STARTING: Final[Mapping[str, Sequence[str]]] = {
@@ -331,72 +322,3 @@ def _newest(tx: Tx, sought: str, among: Sequence[int] | None) -> list[MailingLis
         .limit(MOST_LISTS_SHOWN + 1)
     ).scalars()
     return sorted(known_lists(tx, ids).values(), key=lambda one: -one.id)
-
-
-router = APIRouter(include_in_schema=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Around:
-    """Whom a radius search finds; or why nobody."""
-
-    address: str = ""
-    count: int = 0
-    wanted: int = 0
-    cents: int = 0
-    is_testing: bool = False
-    map: Map | None = None
-    fault: str | None = None
-
-
-@router.post("/compose/people")
-def people_part(request: Request, who: Reader, form: PostedLargeForm, parts: OurParts) -> Response:
-    found = found_values(form, who.caller, parts)
-    return _part(request, "compose/people_found.html", who, form, found=found)
-
-
-@router.post("/compose/lists")
-def lists_part(request: Request, who: Reader, form: PostedLargeForm, parts: OurParts) -> Response:
-    listed = lists_to_choose(form, who.caller, parts)
-    return _part(request, "compose/lists.html", who, form, listed=listed)
-
-
-@router.post("/compose/radius")
-def radius_part(request: Request, who: Reader, form: PostedLargeForm, parts: OurParts) -> Response:
-    around = around_of(form, who.caller, parts)
-    return _part(request, "compose/radius_found.html", who, form, around=around)
-
-
-def around_of(form: Form, who: Caller, parts: Parts) -> Around:
-    """Whom the search of the form finds now. Asking is free."""
-    try:
-        search = radius_of(form)
-        body = RadiusCall.model_validate(search | {"sub_account_id": form.number("sub_account_id")})
-        found, _ = found_by(body, who, parts)
-    except ValidationError as wrong:
-        return Around(fault=plainly(invalid_of(wrong.errors()).message))
-    except (Invalid, Refused) as wrong:
-        return Around(fault=plainly(wrong.message))
-    drawn = map_of(found.middle, found.places) if found.middle is not None else None
-    return Around(
-        address=search["address"],
-        count=len(found.people),
-        wanted=search["record_count"],
-        cents=found.cents,
-        is_testing=found.are_samples,
-        map=drawn,
-    )
-
-
-def _part(request: Request, template: str, who: SignedIn, form: Form, **values: Any) -> Response:
-    filled = Filled(form.fields)
-    return show(
-        request,
-        template,
-        who=who,
-        typed=filled.values,
-        faults={},
-        has=filled.has,
-        within="/compose",
-        **values,
-    )

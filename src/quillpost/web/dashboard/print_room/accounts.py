@@ -1,4 +1,4 @@
-"""All accounts of the service: who they are, what they send, what they have."""
+"""Accounts, their credit, and gift card brands, for operators."""
 
 from urllib.parse import urlencode
 

@@ -1,4 +1,4 @@
-"""What an operator says of a batch: it is printed, mailed, partly spoiled; its step is to be tried again."""
+"""What an operator does with a batch: mark it, print items again."""
 
 from typing import Any, Final
 

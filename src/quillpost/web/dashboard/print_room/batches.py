@@ -1,4 +1,4 @@
-"""Batches: all of them, and one with its pieces, its files and what can be done with it."""
+"""Batches and their files."""
 
 from typing import Any
 from urllib.parse import urlencode

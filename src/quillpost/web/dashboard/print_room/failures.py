@@ -1,4 +1,4 @@
-"""Webhooks of senders that cannot be delivered to. Their owners are told by mail; an operator sees all."""
+"""Failing webhooks and jobs, for operators."""
 
 from collections.abc import Sequence
 

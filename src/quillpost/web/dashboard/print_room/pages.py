@@ -1,4 +1,4 @@
-"""What the pages of the print room have in common: the frame, and the line in the audit log."""
+"""The print room today, and the feeds of carriers and printers."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ from quillpost.core.clock import ago
 from quillpost.core.database import Tx
 from quillpost.core.errors import Forbidden, Invalid, Refused
 from quillpost.fulfillment.batching import list_due
-from quillpost.fulfillment.print_room import queries as print_room_queries
+from quillpost.fulfillment.print_room import counts
 from quillpost.fulfillment.print_room import service as print_room_service
-from quillpost.fulfillment.print_room.queries import MOST_HELD, HandOvers, Lying, Stuck
+from quillpost.fulfillment.print_room.counts import MOST_HELD, HandOvers, Lying, Stuck
 from quillpost.fulfillment.rules import next_cutoff
 from quillpost.fulfillment.tracking.ports import CarrierDown, SetAside
 from quillpost.fulfillment.tracking.queries import Heard, heard
@@ -141,10 +141,10 @@ def _page(
     now, zone = parts.clock(), zone_of(request)
     since = datetime.combine(now.astimezone(zone).date(), time(), zone)
     with parts.db.work() as tx:
-        standing = print_room_queries.lying(tx, who.mode, now=now)
+        standing = counts.lying(tx, who.mode, now=now)
         values: dict[str, Any] = {
             "due": list_due(tx, who.mode),
-            "done": print_room_queries.done_since(tx, who.mode, since=since, now=now),
+            "done": counts.done_since(tx, who.mode, since=since, now=now),
             "needs": needs(tx, who, parts, standing, now=now),
         }
     world = parts.worlds[who.mode]
@@ -182,7 +182,7 @@ def needs(
         found.append(
             Need(f"{words} Mark what is mailed.", f"{ROOM}/batches?show=open", "Look at them", "pending")
         )
-    if held := print_room_queries.count_held(tx, who.mode):
+    if held := counts.count_held(tx, who.mode):
         many = f"{held:,} orders or more wait" if held == MOST_HELD else f"{plural(held, 'order')} on hold"
         found.append(Need(f"{many}: each needs your word.", f"{ROOM}/held", "Release or refuse", "pending"))
     if failed := sum(kind.how_many for kind in jobs.failed_kinds(tx)):
@@ -213,8 +213,8 @@ def feeds_page(request: Request, who: Operator, parts: OurParts) -> Response:
     """From our own books: nobody outside is asked, so that it is there at once."""
     now, world = parts.clock(), parts.worlds[who.mode]
     with parts.db.work() as tx:
-        given = print_room_queries.hand_overs(tx, who.mode, now=now)
-        stuck = print_room_queries.stuck(tx, who.mode)
+        given = counts.hand_overs(tx, who.mode, now=now)
+        stuck = counts.stuck(tx, who.mode)
         told = heard(tx, world, now=now)
     return room_page(
         request,
