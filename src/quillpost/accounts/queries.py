@@ -1,4 +1,4 @@
-"""Every account of the service, for those who run it. What each sends and spends is read off counters."""
+"""Accounts as operators and owners read them: usage, credit, profile."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields

@@ -1,4 +1,4 @@
-"""Opening accounts, minting tokens and recognising their holders."""
+"""Opens accounts, finds who a token belongs to, counts their calls."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Sub accounts: an account's branches, each with a return address, branding and backgrounds of its own."""
+"""Sub accounts: creating, changing and removing them."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

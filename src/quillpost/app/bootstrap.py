@@ -1,4 +1,4 @@
-"""The verifier of addresses that the settings ask for; a part of the wiring."""
+"""From settings to the running service."""
 
 import asyncio
 from collections.abc import Mapping

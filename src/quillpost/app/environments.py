@@ -1,4 +1,4 @@
-"""The print partner that the settings ask for; a part of the wiring."""
+"""The outside as each mode sees it: printer, carriers, gift card issuers, sources of leads."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

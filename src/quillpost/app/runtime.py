@@ -1,4 +1,4 @@
-"""What everything stands on, the shortest command too: the settings, the database, the file store, the key.
+"""Settings, database, file store and keys: what the shortest command needs too.
 
 It knows adapters as the wiring does, but only those: commands that need no more start in half the time.
 """

@@ -1,4 +1,4 @@
-"""Every hand and every piece as pictures in a folder, and a page that shows them."""
+"""`quillpost hands`: list the handwriting styles, prepare them, draw them all."""
 
 import fcntl
 import os

@@ -1,4 +1,4 @@
-"""What commands that list things have in common."""
+"""`quillpost print download`, and what print commands share."""
 
 import json
 import os

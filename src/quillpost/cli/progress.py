@@ -1,4 +1,4 @@
-"""How far a long command is: a bar on a terminal, a line a step where nobody watches."""
+"""Progress of a long command, and an HTTP client for the demo."""
 
 import urllib.request
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""What every command stands on: settings, a database at the right schema."""
+"""Settings and a database at the right schema, for every command."""
 
 import sys
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Several server processes and the one that looks after them."""
+"""`quillpost serve`: one server process, or several and their supervisor."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""The latest moment at which a process that was asked to stop is gone, whatever it does."""
+"""`quillpost work`: jobs and deliveries, and how a process ends in time."""
 
 import asyncio
 import gc

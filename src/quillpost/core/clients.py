@@ -1,4 +1,4 @@
-"""Whoever waits for what is being done: whose call it is, and whether they are still there.
+"""Who a call is for, whether they still wait, and a fair share of what is scarce.
 
 Work that takes long asks, from whatever thread it runs in. A job that nobody waits for has nobody's client.
 """

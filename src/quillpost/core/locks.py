@@ -1,4 +1,4 @@
-"""Taking turns between processes on one machine. The system ends a turn whose holder has died."""
+"""Locks between processes of one machine, and between sessions of one database."""
 
 import fcntl
 import threading

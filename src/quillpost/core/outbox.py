@@ -1,4 +1,4 @@
-"""What is decided without asking anyone."""
+"""Messages that wait to be sent: stored in the transaction of what they tell, claimed and sent after it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,9 @@
-"""Pages of a list: what was asked for, and where a page stands in the whole."""
+"""Pages of a list, at a cost that does not grow with the list.
+
+The page's ids are found in an index alone, skipping from the nearer end; then its rows are read by id.
+Under row-level security an index is enough only if it holds what the policy asks for too, and it is
+followed only where the conditions are stated: `rows_of` states them once more.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

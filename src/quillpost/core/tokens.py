@@ -1,4 +1,4 @@
-"""Tokens, other secrets and short codes: how they look, never where they are kept.
+"""Tokens, short codes and signed links: how they look, never where they are stored.
 
 A token is `qp_test_` or `qp_live_`, its random part in base 62, and a checksum over all of that. Others are
 made alike: `qp_refresh_`, say. The prefix lets secret scanners find one that leaked, and lets us hide it

@@ -1,4 +1,4 @@
-"""Pooling: due pieces of one product, class and stock become batches, whoever sent them.
+"""Due items of one product, class and stock become batches.
 
 A batch is as large as a press takes at a time, sorted by destination, and every piece of it gets a barcode.
 One statement does it, for a single card and for a million.

@@ -1,4 +1,4 @@
-"""The cards that a batch's pieces bring: every piece has its own before anything is drawn.
+"""The gift cards that a batch's items bring: issued before it is drawn.
 
 Pieces for which there is no card at present wait in a batch of their own, with their barcodes, so that the
 others go on. That batch says what it waits for, as do the orders.

@@ -1,4 +1,4 @@
-"""What every step of fulfilment needs."""
+"""What every step of production is given, and the steps as jobs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

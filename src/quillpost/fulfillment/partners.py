@@ -1,4 +1,4 @@
-"""By which name a batch remembers its print partner: the address, written in one way."""
+"""How a batch names its print partner, and what that partner reports."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

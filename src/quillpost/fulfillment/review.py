@@ -1,4 +1,4 @@
-"""The end of the review: orders that are due become batches, or are held with the reason."""
+"""The end of the review: due orders become batches or are paused, and operators decide."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""A batch's ticket: what to print, on what, how often and until when; as JSON and in the manner of XJDF 2."""
+"""A batch's job ticket and its mailing statement."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""From news of scans to notices: one for each address and window, however many scans there were."""
+"""Scans become messages: one for each address and window."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta, tzinfo

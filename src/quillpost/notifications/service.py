@@ -1,5 +1,4 @@
-"""The words of a notice as a small HTML page for mail programs: it says the same, asks nobody for pictures,
-and takes the reader's own colours by day and by night."""
+"""The text of e-mails and text messages, and how it is laid out."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence

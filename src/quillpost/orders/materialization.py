@@ -1,4 +1,4 @@
-"""The job that makes items of an order's lists: one transaction, in which the database does all the work."""
+"""The job that turns an order's lists into items, in one transaction."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime

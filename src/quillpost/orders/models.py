@@ -1,4 +1,4 @@
-"""What a caller wants mailed, with templates and sub accounts looked up and nothing stored yet."""
+"""Orders, items, and what a caller asks for."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields

@@ -1,4 +1,4 @@
-"""Finding pieces, and the orders they belong to, by whom they went to."""
+"""Finds orders and items by recipient, and by metadata."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence

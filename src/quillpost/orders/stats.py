@@ -1,4 +1,4 @@
-"""What became of the orders of a time, added up."""
+"""What became of orders: totals, day by day, and who was not mailed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,7 @@
-"""How far an order is, by its counts: mailed when the carrier has its pieces, fulfilled when all have ended.
+"""Moves items and orders from status to status.
+
+An item moves only if the new status may follow the one it has. Two that move pieces of one order take
+turns, so of two that ask for the same move one wins, and a scan that arrives beside another is not lost.
 
 Whoever changes pieces calls this in the same transaction, holding the orders. Each step is a compare-and-swap
 and an event of its own: an order that ends at once is mailed first.

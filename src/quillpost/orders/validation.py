@@ -1,4 +1,4 @@
-"""Everything that can be wrong with a wish by itself, found all at once, before anyone is asked."""
+"""Everything that can be wrong with a request by itself, found all at once."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

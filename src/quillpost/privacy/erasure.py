@@ -1,8 +1,10 @@
-"""Erasing a person: from lists, pieces, what was told of them, what waits, and files; in one transaction.
+"""Erases a person: at once where that can be, and the rest when their mail is out.
 
 Counts and money stay. A piece that is not printed yet is not printed; one that a printer has keeps its
 recipient until it is in the mail. Files go afterwards, by a job, and so does whatever a call that ran beside
 this wrote.
+
+Each step may run again after a crash: what is done is not there any more.
 """
 
 from collections.abc import Mapping, Sequence

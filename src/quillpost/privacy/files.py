@@ -1,4 +1,4 @@
-"""The pictures and PDFs of orders that have ended: what nobody else uses goes."""
+"""Deletes images of ended orders, and print files of mailed batches."""
 
 from collections.abc import Sequence
 from datetime import datetime

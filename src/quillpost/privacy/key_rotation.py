@@ -1,4 +1,9 @@
-"""Everything that lies sealed, wherever it is: in columns of the database, and in the file store."""
+"""Every encrypted column and file, encrypted again under the current key.
+
+Rows are read and sealed without a lock. A value is written only where the old bytes are still there, so that
+one that was changed meanwhile is left alone, and two that do this at once do each other no harm. What is done
+is seen by its key's name: whoever is interrupted starts again, and skips it.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime

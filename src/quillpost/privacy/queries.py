@@ -1,4 +1,4 @@
-"""Where a person is: the rows of one account, or of one of its sub accounts, in both modes or in testing.
+"""Where a person is in one account.
 
 These statements run as the service, for tenants may not see all that is kept of their recipients. So whose
 rows they look at is said in each of them; all the rest of an erasure goes by what they find.

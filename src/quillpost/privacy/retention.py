@@ -1,4 +1,4 @@
-"""How long what is kept: one table that says of every table what becomes of its rows, and when.
+"""How long each table's rows are retained, and the task that deletes what is older.
 
 Each rule is a step that forgets some rows at a time, so that nobody waits for it. What only another part can
 forget (a day's table of deliveries, say) names that part's job.

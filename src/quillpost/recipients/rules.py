@@ -1,4 +1,4 @@
-"""From what a caller wrote to people that can be mailed, with every fault named by its place."""
+"""From what a caller wrote to recipients that can be mailed, with every error found at once."""
 
 import re
 from collections.abc import Mapping, Sequence

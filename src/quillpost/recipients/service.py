@@ -1,4 +1,4 @@
-"""Putting people on mailing lists. An address is on a list once.
+"""Puts recipients on mailing lists and takes them off.
 
 The clock is read when the list is in our hands: a change that waited for another is then dated after it, and
 whoever follows a list by the dates of its changes misses none.

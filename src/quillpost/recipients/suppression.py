@@ -1,4 +1,4 @@
-"""Whether somebody is mailed to, for whoever asks beforehand."""
+"""Whether somebody is suppressed."""
 
 from dataclasses import dataclass
 

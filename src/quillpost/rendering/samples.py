@@ -1,4 +1,4 @@
-"""Hands for the eye: a line of each for whoever chooses one, and a sheet with all that it can do."""
+"""Samples of handwriting styles and gift card brands."""
 
 import hashlib
 

@@ -1,4 +1,4 @@
-"""The cookies of our pages. Over https their names begin with `__Host-`: no other host can set them."""
+"""Our cookies, the reader's time zone, and whether a request comes from our own pages."""
 
 from collections.abc import Mapping
 from functools import lru_cache

@@ -1,5 +1,4 @@
-"""The word that every form of ours carries. No other site can know it, and it names the account and the mode
-that the page is about: what is begun in one is not finished in another."""
+"""CSRF tokens, and forms that act once however often they are sent."""
 
 import hashlib
 import hmac

@@ -1,4 +1,12 @@
-"""Whether something has changed since one last looked: one cheap question for all that anybody watches."""
+"""Pages that change while somebody looks at them, by server-sent events.
+
+An endpoint that has made sure that the thing is its reader's answers `stream(request, who, topic, draw)`.
+What `draw` returns, fragments by name, is sent at once and whenever the topic has changed: only what differs
+from what was sent before. The page has them swapped in: `hx-ext="sse" sse-connect="/orders/7/live"` around
+elements with `sse-swap="name"`.
+
+However many look on, one task of the process asks once a second what has changed, and none while nobody does.
+"""
 
 import asyncio
 import hashlib

@@ -1,4 +1,4 @@
-"""Numbers, money and moments, as pages write them."""
+"""From a template to the page of a reader, and how pages write numbers, money and times."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Who reads a page. What pages ask for: a reader, an owner, one who has just given their password."""
+"""Who reads a page, and where a request that failed leads back to."""
 
 from typing import Annotated
 from urllib.parse import urlsplit

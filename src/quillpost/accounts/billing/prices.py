@@ -1,4 +1,4 @@
-"""The price list as operators keep it: what holds, what did, and what is to come. No price changes the past.
+"""Dated prices: what holds, what held, and what is to come.
 
 A price holds for whole days, from one in UTC on. Whoever was told a price today pays it today, so that a new
 one begins tomorrow at the earliest; until then it can be taken back.

@@ -1,4 +1,8 @@
-"""Connected apps: the leave that a person gave to a client, until somebody ends it."""
+"""Apps that people have connected, and their grants.
+
+It has a connection for each time, on two devices say; each has tokens of its own. To disconnect the app is to
+end them all.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

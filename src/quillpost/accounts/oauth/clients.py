@@ -1,4 +1,4 @@
-"""Where an app may be led back to: the only addresses that are ever sent a code.
+"""OAuth clients and their redirect addresses.
 
 They are compared to the letter, so that each is written plainly: one that two programs read differently could
 lead a code astray.

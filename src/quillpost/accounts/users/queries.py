@@ -1,4 +1,8 @@
-"""People by their e-mail, for whoever runs the service."""
+"""Users by e-mail, the browsers they know, and tokens that leaked.
+
+It opens nothing. It only has attempts counted by themselves, so that whoever guesses at somebody's password
+cannot shut them out. It is good for one e-mail of one person, until the password changes, and for a year.
+"""
 
 import hmac
 import secrets

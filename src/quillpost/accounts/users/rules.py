@@ -1,4 +1,4 @@
-"""E-mail addresses, as people sign in with them."""
+"""What an e-mail address, a name and a password may be."""
 
 import re
 from collections.abc import Iterator

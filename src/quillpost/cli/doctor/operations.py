@@ -1,4 +1,4 @@
-"""What `quillpost doctor` sees of addresses: whether they can be verified, and which are yet to be judged."""
+"""`quillpost doctor`: addresses, gift cards, messages, users, clock and keys."""
 
 import asyncio
 from collections.abc import Iterator

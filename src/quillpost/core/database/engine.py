@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL, each born in the role it works in."""
+"""Connections to PostgreSQL, each in the role it works in, and whether they can be had."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""Deferring: the job is a row of the caller's own transaction, so it exists exactly if the rest does."""
+"""Jobs are rows of the caller's own transaction: they exist exactly if the rest does."""
 
 import json
 from collections.abc import Callable, Mapping

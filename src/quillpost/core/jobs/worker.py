@@ -1,4 +1,4 @@
-"""A worker that was taken for dead and was only slow: its job is somebody else's by now, and may be done.
+"""The worker: runs jobs and periodic tasks, and takes over from workers that died.
 
 What a job does it does once, however often it runs: so whoever comes late says so, and goes on.
 """

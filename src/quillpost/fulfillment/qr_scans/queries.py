@@ -1,5 +1,7 @@
-"""Queries of scans as they come in, in the driver's own words: a statement that is put together anew for each
-handful of scans would cost more than all the rest."""
+"""Scans as they come in: one statement each, on the recorder's own connection.
+
+A connection from the pool would ask whether it lives, begin and commit: four errands for what is one.
+"""
 
 import select
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Counting scans: out of the inbox and into every count, in one transaction that happens whole or not at all.
+"""Counts new scans: out of the inbox and into every count, in one transaction.
 
 Lists are taken before orders, as whoever merges lists or hands a batch over takes them, and both in the order
 of their ids. A piece is in its order's hands, as everywhere.

@@ -1,4 +1,4 @@
-"""Where the rows begin in an object around them: `{"meta": {...}, "events": [...]}`, or one level deeper."""
+"""Carrier scans as JSON, read row by row."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Scans in the database, a chunk at a time: kept once each, and what they say of our pieces as steps.
+"""Scans in the database, a chunk at a time, and how active a carrier is.
 
 What a chunk needs lies in temporary tables that go with its transaction.
 """

@@ -1,4 +1,4 @@
-"""A file as text, unpacked and bounded, and what readers make of it."""
+"""A carrier's file as text, unpacked and bounded, and its CSV rows."""
 
 import codecs
 import csv

@@ -1,4 +1,8 @@
-"""What a verifier answers, read with care: it is another's word, and ends on paper."""
+"""A verifier of addresses over HTTP, as `docs/verify.md` says.
+
+`POST {base}/verify` and `POST {base}/append` carry a list of questions, each with an `id`, and are answered
+with a list of answers. The same body may be sent again, and has the same `Idempotency-Key` then.
+"""
 
 import asyncio
 import hashlib

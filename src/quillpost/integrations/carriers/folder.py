@@ -1,4 +1,4 @@
-"""A folder into which a carrier, or whoever fetches for it, drops files: on this machine or over SFTP.
+"""Carrier feeds that are files: a watched folder, pushed files, several feeds as one.
 
 What was read moves to `done/`, what could not be read to `refused/` with the reason beside it.
 """

@@ -1,6 +1,9 @@
-"""How a piece of testing mode fares in the simulated mail. The same seed and barcode always fare alike.
+"""The carrier of testing mode: the same seed and barcode always travel alike.
 
 A carrier knows a piece only by what is on it: the barcode, the name and the address.
+
+All that will be seen of a job is written down when it is mailed, a file for each report. So a poll looks at
+names alone, and takes the files that are due: a million pieces cost it no more than one.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""One message, one name: a repeat carries the same, and nobody's address can be read from it."""
+"""E-mail through a mail server."""
 
 import asyncio
 import hashlib

@@ -1,4 +1,4 @@
-"""What went wrong on the way to another server, as a sentence for whoever named that server."""
+"""Fetches what callers name by URL, and posts webhooks."""
 
 import asyncio
 import ssl

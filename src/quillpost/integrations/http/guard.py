@@ -1,7 +1,11 @@
-"""Which internet addresses belong to the public.
+"""Which servers ours may speak to when a caller names them.
 
 Written out instead of asking `ipaddress.is_global`, whose answer changes with Python's version.
 Sources: the IANA special-purpose registries for IPv4 and IPv6.
+
+A URL from a caller could point into the operator's network. The address is judged when the
+connection is made, after every name has been resolved, so that a name whose answer changes
+between a check and a connection (DNS rebinding) gains nothing.
 """
 
 import asyncio

@@ -1,7 +1,14 @@
-"""The embedded print partner: a job folder in the file store that a person, or a simulator, works off.
+"""Print partners that work off a folder: the embedded one, and a hot folder.
 
 A secret file would lie there in clear, for whoever reads the store or a backup of it. In its place is a note
 on how to get it.
+
+A job appears there at once, whole, under its reference; and it appears once, even where the printer moves it
+away at once. So each attempt builds the job out of sight, under `.quillpost/`, then **claims** the reference:
+it renames a folder that holds the attempt's own name, which of several attempts one can do. The job of the
+attempt that has the claim, and no other, is renamed to its place. After a crash at any point the next call
+goes on from what it finds: no claim, so nothing was shown yet; a claim and its job beside it, so the last
+step is missing; a claim alone, so the job was shown, wherever it is now.
 """
 
 import hashlib

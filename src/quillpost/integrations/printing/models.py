@@ -1,4 +1,9 @@
-"""What a printer says of a job, in JSON that a person may have typed: `{"at": "2026-05-04T12:00:00Z"}`."""
+"""A print job as files in a folder, and what a printer reports of it.
+
+All files of a job lie under its reference, `ticket.json` last, so a folder with a ticket is whole. Whoever
+prints it says how far it is by marks beside them: `acknowledged.json`, `printed.json`, which may name spoiled
+pieces, and `mailed.json`. A mark that cannot be read is trouble that the print room sees; the job waits.
+"""
 
 import json
 from collections.abc import Iterator, Mapping

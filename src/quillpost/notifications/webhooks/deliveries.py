@@ -1,4 +1,4 @@
-"""The delivery log: what a subscription was told, what waits, what its receiver said; and one more try."""
+"""The delivery log, in one table for each day."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Which events a fact tells of, and which subscriptions are for them: one SQL for fan-out and replays.
+"""Events become deliveries: one for each subscription that wants them.
 
 A statement that uses it has facts as `f`, subscriptions as `w` and events as `e`.
 """

@@ -1,4 +1,4 @@
-"""How subscriptions have fared lately: told from their newest deliveries, however many there were."""
+"""How subscriptions have done lately, and which of them fail."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Events about nothing, so that a receiver can be tried: only their ids, which are 0, tell them apart."""
+"""Due deliveries, read together with the event that each of them tells."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

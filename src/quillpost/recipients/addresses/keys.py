@@ -1,4 +1,4 @@
-"""The key of an address: one for every way to write a door, another for another door."""
+"""The key of an address: one for every way to write a delivery point."""
 
 import hashlib
 import re

@@ -1,6 +1,9 @@
-"""A delivery line read by usaddress, for what the tables cannot tell apart: it learned from many addresses.
+"""Addresses on one line, taken apart.
 
 Slower by far than the tables, and loaded only when it is first asked.
+
+From the end: country, ZIP code, state; then the city, which the table of ZIP codes knows best. What cannot be
+told for certain is not told: the caller is asked for the parts instead.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Whether the parts of an address at home agree with one another: each doubt is a sentence for the sender."""
+"""What the post makes of an address: its standard form, its key, whether mail can reach it."""
 
 import unicodedata
 from collections.abc import Mapping

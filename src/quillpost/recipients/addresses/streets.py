@@ -1,4 +1,4 @@
-"""Boxes and routes: addresses that name no street."""
+"""Delivery lines read by the tables of Publication 28: streets, boxes, routes."""
 
 import re
 from typing import NamedTuple

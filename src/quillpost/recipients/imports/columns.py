@@ -1,4 +1,4 @@
-"""How a file of people is read: its encoding, what divides its cells, and what its columns are called."""
+"""How a file is divided, and which column holds what."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence

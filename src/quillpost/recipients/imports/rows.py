@@ -1,4 +1,4 @@
-"""A row of a file as a person: what its columns hold, examined as the API examines one."""
+"""The rows of a file, and the recipient in each."""
 
 import csv
 import io

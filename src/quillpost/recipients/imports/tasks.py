@@ -1,8 +1,11 @@
-"""The end of an import: everyone who was staged is put on the list, in one transaction.
+"""The job that brings a file's recipients onto their list: staged, then stored in one transaction.
 
 Before it nobody of the file is on the list, after it all are who may be. Whoever is there already, and
 whoever comes twice in the file, is a rejected row: the first stays as it is. Of several in the file that is
 the first to whom mail can come.
+
+Whoever goes on after a crash begins where the last chunk was staged. A database that crashed has lost what
+was staged, and the file is read anew: by whoever goes on, or by the job's next try if it crashed meanwhile.
 """
 
 import io

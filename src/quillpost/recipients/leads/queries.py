@@ -1,4 +1,8 @@
-"""How densely addresses lie around a point: how far a search looks at first is guessed from it.
+"""The nearest addresses of the table: exact, from an index of grid cells.
+
+How far to look is guessed from how many addresses lie around. Whoever is within that distance lies in the
+cells that are read, so once there are enough of them nobody else can be nearer. Too few, and it is looked
+farther.
 
 They are counted in coarse cells, and the counts summed from the south pole and the antimeridian on. So how
 many lie in any box is known from the sums at its four corners, however large it is.

@@ -1,4 +1,4 @@
-"""What is known of an address beyond where it is: kinds of records, as the bits of one number."""
+"""What a radius search asks for, and the grid that it looks in."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""The anatomy of a QR code (ISO/IEC 18004) at error correction level M: versions, blocks, modules.
+"""QR codes (ISO/IEC 18004, level M) as small bitmaps, fast for a batch whose URLs are alike.
 
 A symbol is a square of 17 + 4 * version modules. Some of them are the same in every symbol of
 a version (finders, timing, alignment, format); the others carry codewords, bit by bit.

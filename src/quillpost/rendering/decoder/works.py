@@ -1,4 +1,6 @@
-"""Small files of every kind that the decoder reads once before it closes its doors.
+"""What a decoder process can do with a stranger's file. Nothing else opens one.
+
+Each takes the bytes and how it is to be done, and answers with a head and bytes, or raises `BadArt`.
 
 Libraries load parts of themselves when they first need them, which a limited child no longer can.
 """

@@ -1,4 +1,9 @@
-"""Letter shapes as closed quadratic curves, in thousandths of an em."""
+"""Glyph outlines, and takes of letters by bending them.
+
+Every take moves a letter by one smooth field: plane waves in three octaves, limbs that stretch and lean
+on their own, and a little scale, slant, turn and shift of the whole. A point moves as the middle of its
+stroke does, so that strokes keep their thickness.
+"""
 
 import zlib
 from collections.abc import Callable, Mapping, Sequence

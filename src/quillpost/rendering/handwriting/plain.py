@@ -1,4 +1,4 @@
-"""Letters and the faces that have them: every text can be written, and what it cost is told."""
+"""Faces that print each letter in one shape, and which face has a letter."""
 
 import unicodedata
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence

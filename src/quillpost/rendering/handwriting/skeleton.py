@@ -1,4 +1,4 @@
-"""All the letters of a hand drawn side by side in black pixels, so that they are worked on at once."""
+"""Letters as pixels, thinned to the lines that the pen took."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

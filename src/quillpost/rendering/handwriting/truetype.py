@@ -1,4 +1,4 @@
-"""TrueType files as tables: taking them apart, thinning their outlines, putting them together."""
+"""TrueType files: taken apart, thinned, and written as PDF embeds them."""
 
 import struct
 from collections.abc import Collection, Mapping, Sequence

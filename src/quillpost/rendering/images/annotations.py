@@ -1,4 +1,4 @@
-"""What a PDF holds beside its pages: fields and comments become ink, the rest stays behind."""
+"""What a PDF holds beside its pages, made ink or left behind; pages drawn as pictures."""
 
 import io
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Which way up a photograph is: the EXIF orientation, read from its header and honoured when drawn."""
+"""JPEG headers, segments and orientation; the picture itself is not decoded here."""
 
 import struct
 from collections.abc import Iterator

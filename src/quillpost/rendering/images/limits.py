@@ -1,4 +1,4 @@
-"""How much may come in. Judged from headers, before anything is decoded."""
+"""What a file is, how large it may be, and why it is refused: all told from its first bytes."""
 
 MOST_BYTES = 40_000_000
 

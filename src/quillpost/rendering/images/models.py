@@ -1,4 +1,4 @@
-"""Pictures from the shelf, ready for a PDF. Only headers are read: the pixels were judged when they came."""
+"""Printable pictures and pages, and whether their resolution is enough."""
 
 import math
 from dataclasses import dataclass

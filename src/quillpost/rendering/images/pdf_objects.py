@@ -1,4 +1,4 @@
-"""The entries of a page's parts that say how they look. No other comes into the print."""
+"""The entries of PDF objects that come into print, and black as one ink."""
 
 from collections.abc import Sequence
 from decimal import Decimal

@@ -1,4 +1,7 @@
-"""ICC profiles that pictures bring along: kept when they fit the picture and can be read."""
+"""Pictures as they come in, turned into files that print as they are.
+
+This decodes a stranger's bytes: the service runs it in a limited process.
+"""
 
 import io
 import struct

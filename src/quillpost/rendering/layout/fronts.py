@@ -1,4 +1,4 @@
-"""A picture that a file already holds, without its pixels."""
+"""The front of a card without art: plain, or with the sender's branding."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""The colours of a gift card, all made from its brand's one, and the shapes that they are laid on in."""
+"""The gift card printed inside a folded card."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What makes writing look human, as numbers from a seed: nothing quite level, nothing quite even.
+"""Writes passages as a person would, or perfectly even.
 
 Everything is looked up in short tables of rounded values, so that a page comes out the same on
 every machine.

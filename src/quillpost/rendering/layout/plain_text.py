@@ -1,4 +1,4 @@
-"""Plain type set in a box: as large as it fits, and broken only where it must be."""
+"""Plain type in a box: as large as it fits, flush or centered."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The sRGB colour space as ICC profiles (version 4), written out from its definition."""
+"""ICC profiles and output intents."""
 
 import struct
 from collections.abc import Iterator, Sequence

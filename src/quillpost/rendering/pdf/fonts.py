@@ -1,4 +1,4 @@
-"""What each glyph of a face reads as, ligatures and alternates included."""
+"""Fonts in a PDF: embedded TrueType behind codes that can be read back as text."""
 
 import hashlib
 import io

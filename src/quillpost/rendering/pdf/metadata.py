@@ -1,4 +1,4 @@
-"""What a file for the press says of itself: the information dictionary and the XMP packet."""
+"""Metadata and document parts (PDF/VT-1) of a print file."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime

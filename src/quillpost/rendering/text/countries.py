@@ -1,4 +1,4 @@
-"""Countries by their two letters, as the last line of an address names them: in English, in capitals."""
+"""Countries by code and by name."""
 
 import unicodedata
 

@@ -1,4 +1,4 @@
-"""Which letters a body is written in: UTF-8 alone. What says otherwise is refused, and never guessed at."""
+"""How a body arrives: whole, in time, in UTF-8, and only while its client waits."""
 
 import asyncio
 from collections.abc import Callable, Hashable, Iterator

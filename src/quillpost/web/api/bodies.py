@@ -1,4 +1,4 @@
-"""Arrays in bodies whose validation stops when enough is wrong: nobody reads a hundred thousand errors."""
+"""Request bodies: JSON to the letter, a form, or a form with files."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set

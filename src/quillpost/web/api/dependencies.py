@@ -1,4 +1,4 @@
-"""What endpoints ask for: the caller, a transaction, the service's parts, a page."""
+"""What endpoints are given: the caller, a transaction, the services, the audit log."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, suppress

@@ -1,4 +1,4 @@
-"""What the API description says of failures, the same for every operation."""
+"""How errors look on the wire. Nothing deeper knows HTTP."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence

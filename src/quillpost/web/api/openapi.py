@@ -1,4 +1,4 @@
-"""Examples, whole again: the framework leaves every null out of a description, those of examples too."""
+"""The API's description, at /openapi.json and, with a token, at /api/v2/openapi.json."""
 
 import copy
 import json

@@ -1,4 +1,4 @@
-"""Heavy bodies take turns: they are read apart from the loop, few at once, one caller after the other."""
+"""Requests whose body is bounded, parsed and validated; heavy ones one after the other."""
 
 import asyncio
 import sys

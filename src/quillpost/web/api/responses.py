@@ -1,4 +1,4 @@
-"""What goes out: JSON answers, the three forms of time, the two pagination envelopes."""
+"""JSON responses: the three forms of time, the two pagination envelopes, warnings."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence

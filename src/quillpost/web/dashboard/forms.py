@@ -1,4 +1,4 @@
-"""Pages with a form: what stands in it, what is wrong with it, and the one that asks whether one is sure."""
+"""Pages with a form: its values, its errors, its times."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Inks and sizes of handwriting, on every page that asks for them or tells them."""
+"""What products, inks and sizes are called on pages."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

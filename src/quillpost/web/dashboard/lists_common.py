@@ -1,4 +1,4 @@
-"""A page of something in the account's other mode: the reader is told so, and switches with a button."""
+"""What pages of long lists share: pages, spreadsheets, the other mode."""
 
 import re
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""How many requests are at work at once, and who is next: fair by account, and nobody waits for long.
+"""How many requests are at work at once, and who is next: fair by account.
 
 A process works on so many requests at a time, fewer than there are connections and threads: inside, requests
 would hold connections while they wait for threads, and threads for connections. Of one caller no more than a

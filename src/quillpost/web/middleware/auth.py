@@ -1,4 +1,4 @@
-"""Whose turn a request takes, told before anybody has looked in the database.
+"""No request comes into /api/v2 without a token, too often, or with too much.
 
 A token or a session that was good before stands for the account that it was good for; everybody else for
 their network address, made-up tokens among them. That decides who waits behind whom, and nothing else:

@@ -1,4 +1,4 @@
-"""How an error names what an app asked for in vain. It may be shown to people, who did not write it."""
+"""What a person can let an app do, and what they decide."""
 
 import re
 from collections.abc import Collection, Sequence

@@ -1,4 +1,4 @@
-"""Where a person lets an app act for their account, or does not."""
+"""The OAuth endpoints: authorize, token, revoke, metadata."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The two ways to tokens, a code and a refresh token, between Authlib's core and the families of ours.
+"""Codes and refresh tokens for access tokens, and PKCE.
 
 Authlib first makes a token, and then gets rid of what it was made for. Here the code, or the refresh token,
 is claimed by the very act that makes the next pair: those later steps of Authlib's have nothing left to do.

@@ -1,4 +1,4 @@
-"""What an app asks, as Authlib's core wants to see it: parameters in plain letters, and none empty."""
+"""What an app asks, and how it says who it is."""
 
 import base64
 import binascii

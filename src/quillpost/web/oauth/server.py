@@ -1,4 +1,4 @@
-"""An OAuth client as Authlib's core asks about it."""
+"""Authlib's authorization server, made for one request."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Calls as lines to paste into a terminal."""
+"""The API's description, read for people."""
 
 import json
 import re

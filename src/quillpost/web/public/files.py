@@ -1,4 +1,4 @@
-"""Pictures that are the same for everyone: each is drawn when it is first asked for, and then remembered."""
+"""Files and pictures that open without a token."""
 
 import hashlib
 import re

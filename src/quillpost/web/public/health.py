@@ -1,4 +1,4 @@
-"""Is it alive, is it ready, what does it count."""
+"""Is it alive, is it ready, can live mail be printed, what does it count."""
 
 import secrets
 from typing import Annotated, Any

@@ -1,4 +1,7 @@
-"""What other services send to a list: JSON, or a form whose names are taken apart at their brackets."""
+"""Where other services put people on a list.
+
+The same call may come again and again: whoever is on the list already is there once.
+"""
 
 import re
 from collections.abc import Hashable, Iterable, Sequence, Set

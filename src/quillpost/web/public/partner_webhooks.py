@@ -1,4 +1,10 @@
-"""Bodies of those who come without a token: to the letter, as their signature needs them, and not endless."""
+"""Where carriers and print partners call back.
+
+Reading them is a job's work. The same push twice is one file, and a scan seen twice changes nothing.
+
+It signs as the Standard Webhooks convention says. A call that is repeated changes nothing, so whatever was
+not answered with 202 may be sent again.
+"""
 
 import base64
 import binascii

@@ -1,4 +1,4 @@
-"""The file in which a PostgreSQL says that its data folder is taken."""
+"""One PostgreSQL cluster on disk: create it, start or adopt its server, stop it."""
 
 import ctypes
 import errno

@@ -1,4 +1,4 @@
-"""From a body to an automation's plan, checked as it will be sent: what the API and our pages share."""
+"""Automations: sends that start by themselves."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

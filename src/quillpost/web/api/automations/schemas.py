@@ -1,4 +1,4 @@
-"""The bodies of automations, and the send within: read, and read again whenever it is sent."""
+"""Bodies and responses of automations."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime

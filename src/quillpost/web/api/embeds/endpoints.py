@@ -1,4 +1,4 @@
-"""The embedded composer as the API description shows it."""
+"""The embedded composer: a signed address that opens it for a while."""
 
 import secrets
 from datetime import timedelta

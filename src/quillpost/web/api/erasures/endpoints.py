@@ -1,4 +1,4 @@
-"""An erasure as the API description shows it."""
+"""Erases a person from all that an account stores."""
 
 from typing import Annotated, Any
 

@@ -1,4 +1,4 @@
-"""Gift card brands as the API description shows them."""
+"""Gift card brands, and how a send names its card."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal

@@ -1,4 +1,4 @@
-"""Handwriting styles as the API description shows them."""
+"""Handwriting styles."""
 
 from typing import Literal
 

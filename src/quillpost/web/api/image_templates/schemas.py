@@ -1,4 +1,4 @@
-"""Image templates as the API description shows them."""
+"""Responses of image templates, and fields that all templates share."""
 
 from typing import Annotated, Any, Literal
 

@@ -1,4 +1,4 @@
-"""Mailing lists and recipients in the words of the interface."""
+"""Mailing lists and suppression lists: create, read, change, merge, export."""
 
 from collections.abc import Callable, Iterable
 from typing import Annotated, Any

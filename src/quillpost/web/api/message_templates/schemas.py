@@ -1,4 +1,4 @@
-"""Message templates as the API description shows them."""
+"""Bodies and responses of message templates."""
 
 from collections.abc import Set
 from typing import Annotated, Any, Literal

@@ -1,4 +1,4 @@
-"""What became of a time's orders."""
+"""Orders: statistics, reading, canceling, changing, sending again."""
 
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar

@@ -1,4 +1,4 @@
-"""What many answers are made of."""
+"""Orders and items as the API's description shows them."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal

@@ -1,4 +1,4 @@
-"""The print room: production batches, what became of them, and what is printed again. For operators."""
+"""The print room: batches, their files, and what is printed again."""
 
 from collections.abc import Mapping
 from dataclasses import asdict

@@ -1,4 +1,4 @@
-"""What radius searches answer, as the API description shows it."""
+"""Radius searches: how many there are, and buying them onto a list."""
 
 from typing import Annotated
 

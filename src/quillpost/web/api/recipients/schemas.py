@@ -1,4 +1,4 @@
-"""People on mailing lists as the API description shows them."""
+"""Bodies and responses of recipients."""
 
 from collections.abc import Mapping, Set
 from typing import Annotated, Any, ClassVar, Literal, Optional

@@ -1,4 +1,8 @@
-"""The answers to a send as the API description shows them."""
+"""Responses of sends, inline recipients, and what each product requires.
+
+It is necessary, not sufficient: whether ids exist, pictures can be fetched and words fit is seen later.
+Fields go by their first names here, as everywhere in the description; their other names are taken alike.
+"""
 
 import re
 from collections.abc import Callable, Mapping, Sequence, Set

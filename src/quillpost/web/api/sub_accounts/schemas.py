@@ -1,4 +1,4 @@
-"""Sub accounts as the API description shows them."""
+"""Bodies and responses of sub accounts."""
 
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any

@@ -1,4 +1,4 @@
-"""Subscriptions as the API description shows them."""
+"""Responses of webhooks and their deliveries."""
 
 from typing import Any, Literal
 

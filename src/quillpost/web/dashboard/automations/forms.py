@@ -1,4 +1,4 @@
-"""What an automation does, in a sentence."""
+"""The form of an automation, and what it does in a sentence."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final

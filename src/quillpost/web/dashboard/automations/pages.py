@@ -1,4 +1,4 @@
-"""What the pages of automations have in common."""
+"""Pages of automations."""
 
 from base64 import b64encode
 from dataclasses import dataclass

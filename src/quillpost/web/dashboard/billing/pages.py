@@ -1,4 +1,4 @@
-"""Every move of an account's money: a page with filters, and the same for a spreadsheet."""
+"""Balance, ledger and prices."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,5 +1,4 @@
-"""Whoever is at the composer within another product's page: let in by the address of the frame alone, without
-any cookie. Every answer names the one site that may show it, failures included."""
+"""The composer within another product's page, and which sites may show it."""
 
 import hashlib
 import hmac

@@ -1,4 +1,4 @@
-"""What needs a sender's attention: what has stopped, what fails, and where it is mended.
+"""What needs a sender's attention, and the first steps of a new account.
 
 Each visit to the first page asks, so each question is answered by an index, and by a few rows of it.
 """

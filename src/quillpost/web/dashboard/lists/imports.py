@@ -1,4 +1,4 @@
-"""Files of people on their way into a list: the page that takes one, and the page of each import."""
+"""Imports: a file or a pasted table on its way into a list."""
 
 from collections.abc import Mapping, Sequence
 from io import BytesIO

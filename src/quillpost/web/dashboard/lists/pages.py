@@ -1,4 +1,4 @@
-"""What the pages about lists have in common: what a path or a query names, and words for what lists are."""
+"""Mailing lists, one list, and suppression."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""Cancelling an order, and changing it while nothing of it is printed."""
+"""Canceling, changing and repeating an order."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final

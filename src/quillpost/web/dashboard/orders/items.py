@@ -1,4 +1,4 @@
-"""On which day a piece was delivered, by its reader's calendar: the same day that its way tells.
+"""The items of an order, and one of them.
 
 What is stored is the day of the carrier's own clock, or of UTC where nobody saw the delivery.
 """

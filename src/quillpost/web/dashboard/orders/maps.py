@@ -1,8 +1,10 @@
-"""From a latitude and longitude to a point on our map of the States: the Albers projection, with Alaska,
-smaller than it is, and Hawaii below the south-west.
+"""The map of where an order's items are.
 
 The parameters are those of the picture `states.svg` (see `tools/draw_states.py`), which is 975 units wide
 and 610 high.
+
+At most 5,000 pieces are looked at, in runs that are evenly spread over the order: it costs no more with a
+million.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""All orders, the newest first."""
+"""All orders, and one of them."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""What the settings pages have in common, and what is chosen by scopes."""
+"""Account settings and the audit log."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, fields

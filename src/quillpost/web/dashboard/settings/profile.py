@@ -1,4 +1,4 @@
-"""Which browser it is, in words, as far as its own long name for itself tells."""
+"""A user's own page: name, password, sessions."""
 
 from collections.abc import Mapping, Sequence
 

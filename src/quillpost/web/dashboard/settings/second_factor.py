@@ -1,4 +1,4 @@
-"""A QR code on a page: drawn as it is on paper, by attributes alone, as the policy allows no style."""
+"""The second factor: set up, recovery codes, turned off."""
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby

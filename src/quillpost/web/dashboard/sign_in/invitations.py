@@ -1,4 +1,4 @@
-"""The page that an invitation leads to."""
+"""Invitations and forgotten passwords: the pages that their links lead to."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final

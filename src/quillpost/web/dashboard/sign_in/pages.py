@@ -1,4 +1,4 @@
-"""From an attempt that went well to a browser that is signed in."""
+"""Signing in and out."""
 
 from typing import Annotated
 from urllib.parse import parse_qs, urlsplit

@@ -1,4 +1,4 @@
-"""All sub accounts that the reader may see, with what each has sent and spent."""
+"""Sub accounts and their branding."""
 
 import hashlib
 from base64 import b64encode

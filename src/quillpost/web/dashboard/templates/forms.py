@@ -1,4 +1,4 @@
-"""From the form of a message template to the body that the API takes, and back."""
+"""The form of a message template."""
 
 from collections.abc import Mapping
 from typing import Any, Final, get_args

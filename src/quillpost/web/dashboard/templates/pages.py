@@ -1,4 +1,4 @@
-"""All messages, or all images, that are kept, with a small picture of each."""
+"""Message and image templates, and the gift card brands."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple

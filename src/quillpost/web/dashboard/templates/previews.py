@@ -1,4 +1,4 @@
-"""Templates as they look on paper: a message in its hand, an image on its piece, small enough for a list."""
+"""Pictures of templates."""
 
 import hashlib
 from base64 import b64encode

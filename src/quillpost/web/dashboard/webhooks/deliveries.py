@@ -1,4 +1,4 @@
-"""One webhook with its log, and one delivery: what was sent, and what the receiver said."""
+"""The delivery log of a webhook, and trying one by hand."""
 
 from datetime import datetime
 from urllib.parse import urlencode

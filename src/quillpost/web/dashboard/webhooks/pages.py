@@ -1,4 +1,4 @@
-"""What the pages of webhooks have in common."""
+"""Pages of webhooks."""
 
 from typing import Any, Final
 
